@@ -12,7 +12,7 @@ import type { RouteHandler } from './api/route.ts'
 import { type App, createApp, type DecisionHook, type GatewayContext } from './app/app.ts'
 import { createHealthReader } from './app/health.ts'
 import { openBackend } from './app/open-backend.ts'
-import { createProxy } from './app/proxy.ts'
+import { createProxy, createViaName } from './app/proxy.ts'
 
 /** No response waits for a flush of statistics; the next one is due after 20 seconds. */
 const FLUSH_TIMEOUT_MS = 4_000
@@ -149,7 +149,8 @@ export async function createHandler(
   const decisions = config.decideToken ? await import('./decide/decisions.ts') : undefined
   decisions?.addDecisions(routes, config, gateway, observer)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
-  const passing = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
+  const viaName = createViaName(config)
+  const passing = createProxy({ config, viaName, fetch: (request, init) => upstream.fetch(request, init), log })
   const forward = mayMeasure ? (await import('./app/count-bodies.ts')).countBodies(passing) : passing
   const proxy = config.rewritesLocation
     ? (await import('./app/rewrite-locations.ts')).rewriteLocations(forward, config)
@@ -159,6 +160,7 @@ export async function createHandler(
     : createApp
   const app = create({
     config,
+    viaName,
     limiter,
     health,
     holdUntilEnd,

@@ -1,7 +1,5 @@
-/** The Hono app: refuses what cannot be read in one way only, decides the rest, and forwards what is admitted. */
+/** The app: refuses what cannot be read in one way only, decides the rest, and forwards what is admitted. */
 import type { ExecutionContext } from 'hono'
-import { HonoBase as Hono } from 'hono/hono-base'
-import { LinearRouter } from 'hono/router/linear-router'
 import type { DecisionWatch } from '../../core/engine/decision-watch.ts'
 import type { Store } from '../../core/model/store.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -16,25 +14,23 @@ import { isConnectionStray } from '../../http/response/forwarded-headers.ts'
 import { IncomingRequest, RequestHeaders } from '../../http/response/incoming-request.ts'
 import { createProtect, type ProtectOptions } from '../../http/response/protect.ts'
 import type { ObservedDecision } from '../../library/decision.ts'
-import type { RouteHandler } from '../api/route.ts'
 import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import type { Reason } from './gateway-problem.ts'
-import { createHealthResponse, type Health } from './health.ts'
-import { createViaName, isLoop, type UpstreamProxy } from './proxy.ts'
+import type { Health } from './health.ts'
+import type { OwnAppOptions } from './own-app.ts'
+import { isLoop, type UpstreamProxy } from './proxy.ts'
 
 export interface App {
   fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
 }
 
-export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
+export interface AppOptions
+  extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'>,
+    Pick<OwnAppOptions, 'readHealth' | 'routes' | 'operators' | 'log'> {
   readonly config: Config
+  /** By which a loop is known: see `createViaName`. */
+  readonly viaName: string
   readonly proxy: UpstreamProxy
-  readonly readHealth: () => Promise<Health>
-  /** Answers of the gateway itself, by path below `/_sluice/`. */
-  readonly routes: ReadonlyMap<string, RouteHandler>
-  /** Answers everything else below `/_sluice`. */
-  readonly operators: RouteHandler | undefined
-  readonly log: Log
 }
 
 /** Tells a function of each decision: of a proxy's request as the middleware does, of a question as the library does. */
@@ -54,7 +50,8 @@ export interface GatewayContext extends ComposedLimiter {
 const loadRefusal = createLoader(() => import('../../http/response/refusal.ts'))
 const loadProblem = createLoader(() => import('./gateway-problem.ts'))
 
-const ROOT = '/_sluice/'
+/** The canonical paths of the gateway itself. */
+const OWN = /^\/_sluice(?:\/|$)/
 
 /** Paths of the gateway itself; no spelling of them is forwarded to the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
@@ -62,10 +59,9 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
-export function createApp({ config, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
+export function createApp({ config, viaName, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
-  const name = createViaName(config)
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
 
@@ -74,26 +70,28 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     const target = readTarget(url)
     return typeof target === 'string' ? '/' : target.path.canonical
   }
-  const app = new Hono({ getPath, router: new LinearRouter() })
+  const loadOwnApp = createLoader(async () => {
+    const { createOwnApp } = await import('./own-app.ts')
+    return createOwnApp({ readHealth, routes, operators, log, getPath, receive, refuse })
+  })
 
-  app.get('/_sluice/health', async ({ req, executionCtx }) => {
-    const received = receive(req.raw)
-    return typeof received === 'string' ? refuse(received, executionCtx) : createHealthResponse(await readHealth())
-  })
-  app.get('/_sluice/errors', async () => (await loadProblem()).serveErrors())
-  app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
-    const received = receive(raw)
-    if (typeof received === 'string') return refuse(received, executionCtx)
-    const { target } = received
-    const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
-    const context = createRequestContext((work) => executionCtx.waitUntil(work), log, raw)
-    try {
-      return (await handle?.(raw, target, context)) ?? answerProblem('not-served')
-    } finally {
-      context.deadlines.end()
-    }
-  })
-  app.all('*', async ({ req: { raw }, executionCtx }) => {
+  return {
+    async fetch(raw, env, executionCtx) {
+      try {
+        if (OWN.test(getPath(raw))) return await (await loadOwnApp()).fetch(raw, env, executionCtx)
+        const response = await answer(raw, executionCtx)
+        // RFC 9110 §9.3.2
+        return raw.method === 'HEAD' ? new Response(null, response) : response
+      } catch (error) {
+        if (!(error instanceof Error)) throw error
+        log('error', { event: 'unexpected_error', error: error.name })
+        return answerProblem('failed')
+      }
+    },
+  }
+
+  /** Takes a request to the upstream, or refuses it. */
+  async function answer(raw: Request, executionCtx: ExecutionContext): Promise<Response> {
     const received = receive(raw)
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target, fields } = received
@@ -102,7 +100,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
       return refuse('ambiguous', executionCtx)
     }
     if (isConnectionStray(fields)) return refuse('connection', executionCtx)
-    if (isLoop(fields.get('Via'), name)) return refuse('loop', executionCtx)
+    if (isLoop(fields.get('Via'), viaName)) return refuse('loop', executionCtx)
     let request = new IncomingRequest(raw, fields)
     if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
       const counted = (await loadProblem()).countDown(request)
@@ -120,12 +118,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
       // The runtime would drop the timer with the request, which costs more.
       context.deadlines.end()
     }
-  })
-  app.onError(async (error) => {
-    log('error', { event: 'unexpected_error', error: error.name })
-    return answerProblem('failed')
-  })
-  return app
+  }
 
   async function refuse(reason: Reason, context: Pick<CallContext, 'waitUntil'>): Promise<Response> {
     options.observer?.onUndecided('bad_request', context)

@@ -16,6 +16,8 @@ const loadProblem = createLoader(() => import('./gateway-problem.ts'))
 
 export interface ProxyOptions {
   readonly config: Config
+  /** Names this deployment in `Via`: see `createViaName`. */
+  readonly viaName: string
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
   readonly log: Log
 }
@@ -26,10 +28,9 @@ export type UpstreamProxy = ReturnType<typeof createProxy>
  * Creates the proxy: method, path, query, body, cookies, redirects and WebSockets are forwarded unchanged, both bodies as
  * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
-export function createProxy({ config, fetch, log }: ProxyOptions) {
+export function createProxy({ config, viaName, fetch, log }: ProxyOptions) {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret } = config
   const isPassed = createPassedTest(config.forwardHeaders)
-  const name = createViaName(config)
   const upstream = upstreamUrl === undefined ? 'UPSTREAM' : new URL(upstreamUrl).origin
 
   return async function proxy(
@@ -40,7 +41,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
     settlement?: Settlement,
   ): Promise<Response> {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
-    const headers = toUpstream(request, target, name, isPassed)
+    const headers = toUpstream(request, target, viaName, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
     // A cost in an encoded body could not be read.
     if (settlement?.terms.some(({ kind }) => kind === 'json')) headers.set('Accept-Encoding', 'identity')
@@ -69,7 +70,7 @@ async function createSynthetic(reason: Reason): Promise<Response> {
   return markSynthetic((await loadProblem()).createGatewayProblem(reason))
 }
 
-function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, name: string, isPassed: IsPassed) {
+function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, viaName: string, isPassed: IsPassed) {
   const { headers: received, method } = request
   const headers = new Headers(received.raw)
   // Only names: reading a value costs as much again. Headers that Connection names need no check: a request that names
@@ -80,7 +81,7 @@ function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, n
   if (isHandshake) headers.set('Upgrade', 'websocket')
 
   // The version between the runtime and the Worker. Reading the client's from `cf` would cost parsing and copying it.
-  headers.append('Via', `1.1 ${name}`)
+  headers.append('Via', `1.1 ${viaName}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', scheme)
   const address = received.get('CF-Connecting-IP')
