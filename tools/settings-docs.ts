@@ -2,8 +2,10 @@
  * Writes what the tables of variables and of policy keys say into the files that repeat it: `npm run settings`. With
  * `--check`, only says which of them are stale.
  */
+import { mapNames } from '../src/core/runtime/names.ts'
 import { policyKeys } from '../src/http/config/policy-keys.ts'
-import { SECRETS, VARIABLES, variables } from '../src/http/config/variables.ts'
+import { createSchemas } from '../src/http/config/values.ts'
+import { createSchema, SECRETS, VARIABLES } from '../src/http/config/variables.ts'
 import { renderTable } from './markdown.ts'
 import { readSource, writeGenerated } from './write-generated.ts'
 
@@ -23,11 +25,11 @@ export interface Setting {
 }
 
 export function explainVariables(): readonly Setting[] {
-  return readSettings('variables.ts', VARIABLES, variables)
+  return readSettings('variables.ts', VARIABLES, mapNames(VARIABLES, createSchema))
 }
 
 export function explainPolicyKeys(): readonly Setting[] {
-  return readSettings('policy-keys.ts', Object.keys(policyKeys), policyKeys)
+  return readSettings('policy-keys.ts', Object.keys(policyKeys), createSchemas(policyKeys))
 }
 
 /** The files, with what the tables say now. */

@@ -5,9 +5,10 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import { SOURCE_KINDS } from '../src/core/model/identity-source.ts'
 import { MAX_COST } from '../src/core/options/option-error.ts'
-import { listNames } from '../src/core/runtime/names.ts'
+import { listNames, mapNames } from '../src/core/runtime/names.ts'
 import { policyKeys } from '../src/http/config/policy-keys.ts'
-import { SECRETS, VARIABLES, variables } from '../src/http/config/variables.ts'
+import { createSchemas } from '../src/http/config/values.ts'
+import { createSchema, SECRETS, VARIABLES } from '../src/http/config/variables.ts'
 import { explainPolicyKeys, explainVariables, type Setting } from './settings-docs.ts'
 import { readSource } from './write-generated.ts'
 
@@ -112,7 +113,7 @@ export function describeDefinitions(): { readonly SluicePolicy: Schema } {
       type: 'object',
       required: ['name'],
       additionalProperties: false,
-      properties: describeSettings(explainPolicyKeys(), policyKeys),
+      properties: describeSettings(explainPolicyKeys(), createSchemas(policyKeys)),
       // Taplo looks for what it shows of `[[vars.POLICIES]]` in the items of the items. For tables, it says nothing.
       items: POLICY,
     },
@@ -124,7 +125,7 @@ export function describeVariables(others: unknown): Schema {
   const settings = explainVariables().filter(
     ({ name }) => VARIABLES.includes(name as never) && !SECRETS.has(name as never),
   )
-  const properties = describeSettings(settings, variables)
+  const properties = describeSettings(settings, mapNames(VARIABLES, createSchema))
   const { description } = properties.POLICIES as Schema
   const POLICIES = {
     ...either({ type: 'string' }, { type: 'array', minItems: 1, items: POLICY }),

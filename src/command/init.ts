@@ -31,7 +31,7 @@ export const init = defineCommand({
   declare: (command) =>
     command
       .argument('[directory]', 'where to (default: here)')
-      .addOption(createOption('--api <url>', 'origin of your API, with its base path', httpUrl))
+      .addOption(createOption('--api <url>', 'origin of your API, with its base path', httpUrl()))
       .addOption(new Option('--store <store>', 'where counts live').choices(STORES)),
   async run({ terminal, cwd }, options, directory = '.') {
     const folder = resolve(cwd, directory)
@@ -41,7 +41,7 @@ export const init = defineCommand({
       const hint = 'Nothing was written. Name another directory.'
       throw new CommandError(`${directory} has ${present.join(', ')} already`, { hint })
     }
-    const api = options.api ?? (await ask(terminal, 'Where is your API, such as https://api.example.com?', httpUrl))
+    const api = options.api ?? (await ask(terminal, 'Where is your API, such as https://api.example.com?', httpUrl()))
     const store =
       options.store ?? (await ask(terminal, `Where are counts to live, in ${STORES.join(' or ')}?`, oneOf(...STORES)))
     const files = listFiles(folder, { api, store, packages })

@@ -16,7 +16,7 @@ import { readJwtSettings } from '../http/config/load-config.ts'
 import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../http/config/policies.ts'
 import { anonymous, by, fold, limitsByPlan, type PolicyInput } from '../http/config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../http/config/values.ts'
-import { toOptionError, variables } from '../http/config/variables.ts'
+import { createSchema, toOptionError } from '../http/config/variables.ts'
 import type { ClaimReader, JwtSettings } from '../http/request/identity/claims.ts'
 import type { VerifierParts } from '../http/request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../http/request/identity/reading.ts'
@@ -211,16 +211,22 @@ const aFunction = v.optional(v.function('a function'))
 const countsRequest = ({ kind }: CostTerm) => kind === 'bytes:request'
 const isStore = (value: unknown) => typeof value === 'object' && value !== null && 'open' in value
 const isClock = (value: unknown) => typeof value === 'function' && Number.isFinite(value())
-const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = variables
+
+const jwt = {
+  jwksUrl: createSchema('JWKS_URL'),
+  secret: createSchema('JWT_SECRET'),
+  issuer: createSchema('JWT_ISSUER'),
+  audience: createSchema('JWT_AUDIENCE'),
+}
 
 const entries = {
-  limits: v.optional(limits),
-  plans: v.optional(v.custom<object>((value) => v.is(limitsByPlan, value), 'limits by plan')),
+  limits: v.optional(limits()),
+  plans: v.optional(v.custom<object>((value) => v.is(limitsByPlan(), value), 'limits by plan')),
   name: v.optional(textLike(NAME), 'default'),
-  by: v.optional(by),
-  fold: v.optional(fold),
-  policies: variables.POLICIES,
-  exempt: variables.EXEMPT,
+  by: v.optional(by()),
+  fold: v.optional(fold()),
+  policies: createSchema('POLICIES'),
+  exempt: createSchema('EXEMPT'),
   identify: aFunction,
   cost: aFunction,
   plan: aFunction,
@@ -228,19 +234,19 @@ const entries = {
   onDecision: aFunction,
   isFailure: aFunction,
   skip: aFunction,
-  anonymous: v.optional(anonymous),
-  jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
+  anonymous: v.optional(anonymous()),
+  jwt: v.optional(strictTable('option', jwt, 'a table of options')),
   store: v.optional(v.custom<LimiterStore>(isStore, 'memoryStore() or redisStore(client)')),
-  keyPrefix: variables.KEY_PREFIX,
-  identitySecret: variables.IDENTITY_SECRET,
-  mode: variables.MODE,
-  shedding: v.optional(boolean, false),
-  rateLimitHeaders: variables.RATELIMIT_HEADERS,
-  ipv6Prefix: variables.IPV6_PREFIX,
-  leases: variables.LEASES,
-  onStoreError: variables.ON_STORE_ERROR,
-  localShare: variables.LOCAL_SHARE,
-  literalInPaths: variables.LITERAL_IN_PATHS,
+  keyPrefix: createSchema('KEY_PREFIX'),
+  identitySecret: createSchema('IDENTITY_SECRET'),
+  mode: createSchema('MODE'),
+  shedding: v.optional(boolean(), false),
+  rateLimitHeaders: createSchema('RATELIMIT_HEADERS'),
+  ipv6Prefix: createSchema('IPV6_PREFIX'),
+  leases: createSchema('LEASES'),
+  onStoreError: createSchema('ON_STORE_ERROR'),
+  localShare: createSchema('LOCAL_SHARE'),
+  literalInPaths: createSchema('LITERAL_IN_PATHS'),
   trustProxy: v.optional(v.union([v.function(), integer(1, 20)], 'a number of proxies from 1 to 20, or a function')),
   onLimited: aFunction,
   log: aFunction,

@@ -1,6 +1,5 @@
 /** Asks the admin API of a gateway. */
-import * as v from 'valibot'
-import { environment, toOptionError } from '../../http/config/variables.ts'
+import { readVariables } from '../../http/config/variables.ts'
 import { NOT_SERVED } from '../../http/response/problem.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import { createOperator, explainProblem, type Operator, type ProblemBody } from './operator.ts'
@@ -8,8 +7,6 @@ import { createOperator, explainProblem, type Operator, type ProblemBody } from 
 const ANSWER_TIMEOUT_MS = 20_000
 
 const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set, that host.'
-
-const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 
 /** @param gateway URL, of which only the origin counts @throws {CommandError} @throws {OptionError} */
 export function operateOverGateway(gateway: string, token: unknown, signal: AbortSignal): Operator {
@@ -19,8 +16,7 @@ export function operateOverGateway(gateway: string, token: unknown, signal: Abor
       hint: 'It is the token of the operators that the Worker has as a secret: set it in the shell or in .dev.vars.',
     })
   }
-  const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
-  if (!read.success) throw toOptionError(read.issues[0])
+  readVariables({ ADMIN_TOKEN: token })
   return createOperator({
     name: host,
     place: { gateway: host },

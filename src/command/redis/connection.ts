@@ -95,7 +95,7 @@ async function connectToOne(
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url && isRedisUrl(url)) return connectOverRedis(url, patience)
-  if (!url || !v.is(restUrl, text)) {
+  if (!url || !v.is(restUrl(), text)) {
     const hint =
       'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.'
     throw new CommandError('the URL of the database has an unknown form', { hint })

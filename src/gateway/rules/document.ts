@@ -105,7 +105,7 @@ export function readRules(input: unknown): Rules {
     for (const [index, entry] of rules[kind].entries()) checkTarget(entry, [kind, index], kind)
   }
   rules.overrides.forEach(checkOverride)
-  const checked = v.safeParse(v.optional(policyList), rules.policies)
+  const checked = v.safeParse(v.optional(policyList()), rules.policies)
   if (!checked.success) throw createError(checked.issues[0], ['policies'])
   return rules
 }

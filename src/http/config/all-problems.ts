@@ -2,10 +2,11 @@
 import * as v from 'valibot'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import { NAME, OptionError } from '../../core/options/option-error.ts'
+import { mapNames } from '../../core/runtime/names.ts'
 import { type Environment, loadConfig, type MoreReaders, withoutEmpty } from './load-config.ts'
 import { readShards } from './shards.ts'
 import { parseJson } from './values.ts'
-import { environment, toOptionError } from './variables.ts'
+import { createSchema, toOptionError, VARIABLES } from './variables.ts'
 
 /** Reads whatever any gateway has. */
 export const ALL_READERS: MoreReaders = { readCalendarLimits, readShards }
@@ -25,7 +26,7 @@ export function findProblems(given: Environment) {
   const problems: OptionError[] = []
   const isKnown = ({ option }: OptionError) => problems.some((other) => other.option === option)
   let rest = env
-  for (const issue of v.safeParse(environment, env).issues ?? []) {
+  for (const issue of v.safeParse(v.object(mapNames(VARIABLES, createSchema)), env).issues ?? []) {
     const problem = toOptionError(issue)
     if (isKnown(problem)) continue
     problems.push(problem)

@@ -1,5 +1,4 @@
 /** Reads the configuration of a gateway from its variables. */
-import * as v from 'valibot'
 import type { IdentitySource } from '../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { HIDDEN, OptionError } from '../../core/options/option-error.ts'
@@ -11,7 +10,7 @@ import { createPolicies, DENY, type JwtValues, type Names, type PolicyDefaults }
 import type { PolicyTable } from './policy-keys.ts'
 import type { readShards as ReadShards } from './shards.ts'
 import { STORE_KINDS, type StoreKind, type StoreKindEntry } from './store-kinds.ts'
-import { environment, findMeantVariable, SECRETS, toOptionError, VARIABLES } from './variables.ts'
+import { findMeantVariable, readVariables, SECRETS, VARIABLES } from './variables.ts'
 
 export type Environment = Readonly<Record<string, unknown>>
 
@@ -45,9 +44,7 @@ const DEFAULT_LIMITS = '60/1m'
  */
 export function loadConfig(given: Environment, { readCalendarLimits, readShards }: MoreReaders = {}) {
   const env = withoutEmpty(given)
-  const result = v.safeParse(environment, env, { abortEarly: true })
-  if (!result.success) throw toOptionError(result.issues[0])
-  const values = result.output
+  const values = readVariables(env)
   refuseMisspelt(env)
 
   const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, POLICIES: tables, RATE_LIMITS: limits } = values

@@ -1,5 +1,4 @@
 /** Makes policies of their tables, and checks what they mean together. */
-import * as v from 'valibot'
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
@@ -19,7 +18,7 @@ import type { OptionName, OwnOptions } from '../../core/options/policy-options.t
 import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../response/forwarded-headers.ts'
-import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'
+import { KEY_DEFAULTS, PLAN_EXPECTED, type PolicyTable } from './policy-keys.ts'
 import { parseStatuses } from './values.ts'
 
 export type JwtValues = { readonly [Key in 'jwksUrl' | 'secret' | 'issuer' | 'audience']?: string | undefined }
@@ -68,8 +67,8 @@ export function createPolicies(
 ): readonly RequestPolicy[] {
   const { names } = defaults
   const { name, byDefault } = defaults
-  const own = { name, limits, default_plan: byDefault }
-  const policies = limits === 'off' ? [] : [createPolicy(v.parse(policyTable, own), undefined, defaults)]
+  const own = { ...KEY_DEFAULTS, name, limits, default_plan: byDefault }
+  const policies = limits === 'off' ? [] : [createPolicy(own, undefined, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const isMade = limits !== 'off' && table.name === defaults.name

@@ -19,6 +19,7 @@ import { listNames } from '../../core/runtime/names.ts'
 import {
   actualCost,
   boolean,
+  createSchemas,
   HEADER_EXPECTED,
   headerSource,
   integer,
@@ -39,144 +40,158 @@ import {
 export const PLAN_EXPECTED = '"header:<name>" or "claim:<name or /pointer>"'
 const PART_EXPECTED = 'a share above 0 and below 1'
 
-const part = v.pipe(v.number(PART_EXPECTED), v.gtValue(0, PART_EXPECTED), v.ltValue(1, PART_EXPECTED))
-const planName = matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
+const part = () => v.pipe(v.number(PART_EXPECTED), v.gtValue(0, PART_EXPECTED), v.ltValue(1, PART_EXPECTED))
+const planName = () => matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
 
 /** A record drops these names silently. */
 const DROPPED_NAMES = ['__proto__', 'constructor', 'prototype']
 /** Slots have no window: TOML and JSON have a number for it. */
-const limitsText = v.union([v.string(), v.pipe(v.number(), v.transform(String))])
-export const limitsByPlan = v.pipe(
-  v.custom<object>((table) => !DROPPED_NAMES.some((name) => Object.hasOwn(Object(table), name))),
-  v.record(planName, limitsText),
-)
+const limitsText = () => v.union([v.string(), v.pipe(v.number(), v.transform(String))])
+export const limitsByPlan = () =>
+  v.pipe(
+    v.custom<object>((table) => !DROPPED_NAMES.some((name) => Object.hasOwn(Object(table), name))),
+    v.record(planName(), limitsText()),
+  )
 
-const refusalKeys = {
+const createRefusalKeys = () => ({
   status: v.optional(v.picklist(REFUSAL_STATUSES, REFUSAL_STATUSES.join(' or '))),
-  type: v.optional(webUrl),
-  detail: v.optional(longText),
-  html: v.optional(longText),
-  redirect: v.optional(webUrl),
-}
+  type: v.optional(webUrl()),
+  detail: v.optional(longText()),
+  html: v.optional(longText()),
+  redirect: v.optional(webUrl()),
+})
 
 // The middleware has these as options, too.
-export const by = parsed(BY_EXPECTED, parseBy)
-export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
-export const anonymous = parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499, but not 407>"', parseAnonymous)
+export const by = () => parsed(BY_EXPECTED, parseBy)
+export const fold = () => matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
+export const anonymous = () =>
+  parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499, but not 407>"', parseAnonymous)
 
+/** The keys that every policy has, as they are by default. */
+export const KEY_DEFAULTS = {
+  algorithm: 'sliding-window',
+  ignore_case: true,
+  counts: 'requests',
+  allow_large_log: false,
+} as const
+
+/** How to make the schema of each key: only tables of policies need them. */
 export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
-  name: textLike(NAME),
+  name: () => textLike(NAME),
   /**
    * `<limit>/<window>, …`; a number for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
    * the policy then only sets that @default required
    */
-  limits: v.optional(v.union([limitsText, limitsByPlan], LIMITS_EXPECTED)),
+  limits: () => v.optional(v.union([limitsText(), limitsByPlan()], LIMITS_EXPECTED)),
   /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
-  plan: v.optional(parsed(PLAN_EXPECTED, parseHeaderOrClaim)),
+  plan: () => v.optional(parsed(PLAN_EXPECTED, parseHeaderOrClaim)),
   /** plan of callers without one, or with one that is not in `limits` */
-  default_plan: v.optional(planName),
+  default_plan: () => v.optional(planName()),
   /** or `token-bucket`, `fixed-window`, `quota`, `sorted-set`, `concurrency`: [which to choose](algorithms.md) */
-  algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
+  algorithm: () => v.optional(oneOf(...ALGORITHM_NAMES), KEY_DEFAULTS.algorithm),
   /**
    * `token` (Authorization), `ip`, `route`, `global`, `header:<name>`, `query:<name>`, `form:<name>`, `cookie:<name>`,
    * `json:</pointer>`, `claim:<name>`, joined with `+` ([identities](identities.md), [claims](identities.md#claims))
    * @default `token`
    */
-  by: v.optional(by),
+  by: () => v.optional(by()),
   /**
    * spellings of an identity that are one caller: `lower`, `trim` or `lower trim` ([folding](identities.md#folding))
    */
-  fold: v.optional(fold),
+  fold: () => v.optional(fold()),
   /**
    * patterns, `METHOD /path/:param/*`, as a list or separated by commas ([matching](identities.md#matching-paths))
    * @default everything
    */
-  match: v.optional(patternList),
+  match: () => v.optional(patternList()),
   /** whether patterns match paths in any case; `false` if case matters to your API */
-  ignore_case: v.optional(boolean, true),
+  ignore_case: () => v.optional(boolean(), KEY_DEFAULTS.ignore_case),
   /** units per request; or `header:<name>`, with `max_cost` ([costs](#costs)) @default `1` */
-  cost: v.optional(
-    v.union([integer(1, MAX_COST), headerSource], `an integer from 1 to ${MAX_COST}, or ${HEADER_EXPECTED}`),
-  ),
+  cost: () =>
+    v.optional(
+      v.union([integer(1, MAX_COST), headerSource()], `an integer from 1 to ${MAX_COST}, or ${HEADER_EXPECTED}`),
+    ),
   /** the highest cost that a request may state, with `cost = "header:<name>"` */
-  max_cost: v.optional(integer(1, MAX_COST)),
+  max_cost: () => v.optional(integer(1, MAX_COST)),
   /** `token-bucket`: size of the bucket @default the limit */
-  burst: v.optional(integerLike(OPTIONS.burst)),
+  burst: () => v.optional(integerLike(OPTIONS.burst)),
   /** limits by `day`, `week`, `month` or `year`: [time zone](algorithms.md#quota), e.g. `Europe/Berlin` @default `UTC` */
-  time_zone: v.optional(v.string(OPTIONS.timeZone.expected)),
+  time_zone: () => v.optional(v.string(OPTIONS.timeZone.expected)),
   /** limits by `month`: day on which months begin, 1 to 31 @default `1` */
-  starts: v.optional(integerLike(OPTIONS.starts)),
+  starts: () => v.optional(integerLike(OPTIONS.starts)),
   /** `concurrency`: time after which a slot is released by itself @default `1m` */
-  slot_ttl: v.optional(v.string(OPTIONS.slotTtl.expected)),
+  slot_ttl: () => v.optional(v.string(OPTIONS.slotTtl.expected)),
   /**
    * requests without this identity: `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`; by default
    * [`deny` with `form:` or `json:`](identities.md#bodies) @default `ANONYMOUS`
    */
-  anonymous: v.optional(anonymous),
+  anonymous: () => v.optional(anonymous()),
   /** priority of matching requests: `critical`, `default`, `sheddable` ([priorities](#priorities)) */
-  priority: v.optional(oneOf(...PRIORITIES)),
+  priority: () => v.optional(oneOf(...PRIORITIES)),
   /** shares of the limit kept for a priority and those above it, e.g. `{ critical = 0.2 }` */
-  reserve: v.optional(
-    strictTable('priority', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
-  ),
+  reserve: () =>
+    v.optional(
+      strictTable('priority', { critical: v.optional(part()), default: v.optional(part()) }, 'a table of shares'),
+    ),
   /**
    * what a request has really cost, to which its charge is [corrected](#costs): `header:<name>`, `json:</pointer>`,
    * `bytes`, `bytes:request`, `ms`, or a table of these with weights
    */
-  actual_cost: v.optional(actualCost),
+  actual_cost: () => v.optional(actualCost()),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
-  on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
+  on_store_error: () => v.optional(oneOf(...ON_STORE_ERROR)),
   /**
    * `requests`; `new-identities`: only requests with an identity that no `sliding-window` policy has seen within its
    * windows ([more](how-it-works.md#new-identities)); [after their response](#charging-after-the-response) `responses`:
    * all, `failures` or `successes`: only those that fail, or do not
    */
-  counts: v.optional(oneOf(...listNames(COUNTS)), 'requests'),
+  counts: () => v.optional(oneOf(...listNames(COUNTS)), KEY_DEFAULTS.counts),
   /**
    * with `counts = "failures"` or `"successes"`: statuses, e.g. `401, 403`, or classes of them, e.g. `4xx except 404 422`;
    * by default `4xx` without 429; for `successes` all from 400
    */
-  failures: v.optional(statuses),
+  failures: () => v.optional(statuses()),
   /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */
-  penalty: v.optional(v.string(OPTIONS.penalty.expected)),
+  penalty: () => v.optional(v.string(OPTIONS.penalty.expected)),
   /** refusals that lead to the penalty, 1 to 1,000 @default `1` */
-  penalty_after: v.optional(integerLike(OPTIONS.penaltyAfter)),
+  penalty_after: () => v.optional(integerLike(OPTIONS.penaltyAfter)),
   /** allow an exact log of more than 100,000 entries per caller */
-  allow_large_log: v.optional(boolean, false),
+  allow_large_log: () => v.optional(boolean(), KEY_DEFAULTS.allow_large_log),
   /** what [refusals say](http.md#refusals-of-your-own): `status`, `type`, `detail`, `html`, `redirect` */
-  refusal: v.optional(strictTable('setting', refusalKeys, 'a table')),
+  refusal: () => v.optional(strictTable('setting', createRefusalKeys(), 'a table')),
   /** `enforce` or `shadow`; with `MODE = "shadow"`, all policies are in shadow mode @default `MODE` */
-  mode: v.optional(oneOf(...POLICY_MODES)),
+  mode: () => v.optional(oneOf(...POLICY_MODES)),
 }
 
-export const policyTable = strictTable('setting', policyKeys, 'a table', 'a value')
+const policyTable = () => strictTable('setting', createSchemas(policyKeys), 'a table', 'a value')
 
 const LIST_EXPECTED = 'a list of tables, or JSON of one'
 
 /** Reads the variable POLICIES: a list, or a string that holds one as JSON. */
-export const policyList = v.pipe(
-  v.unknown(),
-  v.rawTransform<unknown, unknown>(({ dataset: { value }, addIssue }) => {
-    if (typeof value !== 'string') return value
-    const list = parseJson(value)
-    // JSON.parse would silently keep the last one.
-    const [index, name] = (list !== value && findRepeatedName(value)) || []
-    if (name !== undefined) {
-      addIssue({ message: `each name once in a table, but "${name}" is there twice in [${index}]` })
-    }
-    return list
-  }),
-  v.pipe(v.array(policyTable, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
-)
+export const policyList = () =>
+  v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, unknown>(({ dataset: { value }, addIssue }) => {
+      if (typeof value !== 'string') return value
+      const list = parseJson(value)
+      // JSON.parse would silently keep the last one.
+      const [index, name] = (list !== value && findRepeatedName(value)) || []
+      if (name !== undefined) {
+        addIssue({ message: `each name once in a table, but "${name}" is there twice in [${index}]` })
+      }
+      return list
+    }),
+    v.pipe(v.array(policyTable(), LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
+  )
 
 /** A table as operators write it. */
-export type PolicyInput = Omit<v.InferInput<typeof policyTable>, 'match'> & {
+export type PolicyInput = Omit<v.InferInput<ReturnType<typeof policyTable>>, 'match'> & {
   readonly match?: string | readonly string[]
 }
 
 /** A table whose values are valid each by itself, though they may contradict each other. */
-export type PolicyTable = v.InferOutput<typeof policyTable>
+export type PolicyTable = v.InferOutput<ReturnType<typeof policyTable>>
 
 function parseAnonymous(text: string): MissingIdentity | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }

@@ -13,7 +13,7 @@ const EXPECTED =
 
 const table = strictTable(
   'key',
-  { name: textLike(NAME), url: restUrl, token: restToken, state: v.optional(oneOf(...SHARD_STATES)) },
+  { name: textLike(NAME), url: restUrl(), token: restToken(), state: v.optional(oneOf(...SHARD_STATES)) },
   EXPECTED,
 )
 

@@ -1,7 +1,7 @@
 /**
  * The variables of the Worker: the one place where a name, its default and its meaning stand. `npm run settings` writes
  * the comments below into docs/variables.md, wrangler.toml, .dev.vars.example and package.json.
- * `@default` stands for a default that the schema does not have, `@example` for a value where the comment has no "e.g.",
+ * `@default` stands for a default that the table does not have, `@example` for a value where the comment has no "e.g.",
  * and `@deploy` is what a deploy button asks.
  */
 
@@ -9,7 +9,7 @@ import * as v from 'valibot'
 import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
 import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../../core/options/option-error.ts'
-import { listNames } from '../../core/runtime/names.ts'
+import { listNames, mapNames } from '../../core/runtime/names.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
 import { policyList } from './policy-keys.ts'
@@ -38,184 +38,212 @@ import {
 
 const KINDS = listNames(STORE_KINDS)
 
-const onOrOff = v.pipe(
-  oneOf('on', 'off'),
-  v.transform((text) => text === 'on'),
-)
-const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
+const onOrOff = () =>
+  v.pipe(
+    oneOf('on', 'off'),
+    v.transform((text) => text === 'on'),
+  )
+const jwtName = () => matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
 
+/** How to make the schema of each, and what it is by default: a Worker makes only those of the variables that are set. */
 export const variables = {
   /**
    * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL
    * @example https://api.example.com
    * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host of the gateway itself.
    */
-  UPSTREAM_URL: v.optional(httpUrl),
+  UPSTREAM_URL: [httpUrl],
   /** time within which a request must be sent, and your API begin its response, else 504; at most an hour */
-  UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
+  UPSTREAM_TIMEOUT_MS: [() => integer(1, 3_600_000), 30_000],
   /**
    * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
    * [recognizes the gateway](gateway.md#only-through-the-gateway)
    */
-  UPSTREAM_SECRET: v.optional(longSecret),
+  UPSTREAM_SECRET: [longSecret],
   /**
    * headers to forward although they [claim an address, a user or a URL](http.md#what-reaches-your-api),
    * e.g. `Cf-Access-Authenticated-User-Email`
    */
-  FORWARD_HEADERS: v.optional(headerNames),
+  FORWARD_HEADERS: [headerNames],
   /**
    * REST URL of the Redis database
    * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
    * traffic, with eviction off.
    */
-  UPSTASH_REDIS_REST_URL: v.optional(restUrl),
+  UPSTASH_REDIS_REST_URL: [restUrl],
   /**
    * REST token of the Redis database
    * @deploy REST token of that database: the one that may write, not the read-only one.
    */
-  UPSTASH_REDIS_REST_TOKEN: v.optional(restToken),
+  UPSTASH_REDIS_REST_TOKEN: [restToken],
   /**
    * in place of these two: [several databases](growing.md#several-databases), as JSON of a list of tables with `name`, `url`,
    * `token` and, while it moves, `state`: `joining` or `leaving`
    * @example [{"name":"a","url":"https://….upstash.io","token":"…"},{"name":"b","url":"https://….upstash.io","token":"…"}]
    */
-  REDIS_SHARDS: v.optional(v.unknown()),
+  REDIS_SHARDS: [v.unknown],
   /**
    * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if its variables are set,
    * else Durable Objects
    * @default see right @example redis
    */
-  STORE: v.optional(oneOf(...KINDS)),
+  STORE: [() => oneOf(...KINDS)],
   /**
    * `redis` or `durable-object`: a second store that receives every charge, [before it takes
    * over](operations.md#moving-to-another-store)
    * @example durable-object
    */
-  STORE_MIRROR: v.optional(oneOf(...KINDS.filter((kind) => STORE_KINDS[kind].canMirror))),
+  STORE_MIRROR: [() => oneOf(...KINDS.filter((kind) => STORE_KINDS[kind].canMirror))],
   /**
    * limits of the policy `default`, which counts by token, e.g. `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `off`,
    * or with `POLICIES` and without this, there is no `default`
    * @default `60/1m`
    * @deploy Limits of each caller, all of which apply at every moment, such as `10/1s, 120/1m, 240/1h`.
    */
-  RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
+  RATE_LIMITS: [() => v.union([v.literal('off'), limits()], LIMITS_EXPECTED)],
   /**
    * more [policies](policies.md)
    * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
    * {"name":"users","limits":"600/1m","by":"claim:sub"}]
    */
-  POLICIES: v.optional(policyList),
+  POLICIES: [policyList],
   /**
    * requests without the identity that a policy counts by: `ip` counts them by address, `deny` answers 401. Policies by
    * `form:` or `json:` [have their own default](identities.md#bodies)
    * @deploy Callers without a token: `ip` counts them by address, `deny` answers 401.
    */
-  ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
+  ANONYMOUS: [() => oneOf('ip', 'deny'), 'ip'],
   /** leading bits of an IPv6 address that identify a caller, 16 to 128 */
-  IPV6_PREFIX: v.optional(integer(16, 128), 64),
+  IPV6_PREFIX: [() => integer(16, 128), 64],
   /** requests that no policy evaluates, e.g. `OPTIONS *, GET /healthz` */
-  EXEMPT: v.optional(patternList),
+  EXEMPT: [patternList],
   /**
    * characters that your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;`
    * ([why](identities.md#matching-paths))
    */
-  LITERAL_IN_PATHS: v.optional(signs),
+  LITERAL_IN_PATHS: [signs],
   /**
    * `off`: your API looks for parameters of the query in the query alone; `on`: it may
    * [take them from a body](identities.md#bodies), so that a body which cannot be read makes them ambiguous
    */
-  MERGED_PARAMETERS: v.optional(onOrOff, 'on'),
+  MERGED_PARAMETERS: [onOrOff, 'on'],
   /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
-  MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
+  MODE: [() => oneOf(...POLICY_MODES), 'enforce'],
   /** `on`: while your API is overloaded, refuse requests of lower priority ([how](policies.md#shedding)) */
-  SHEDDING: v.optional(onOrOff, 'off'),
+  SHEDDING: [onOrOff, 'off'],
   /** origins whose pages [may read](http.md#browsers) refusals and limits, e.g. `https://app.example.com`; or `*` */
-  CORS_ORIGINS: v.optional(origins),
+  CORS_ORIGINS: [origins],
   /** `on`: callers see [what is left](http.md#what-is-left) at `/_sluice/limits` */
-  SELF_SERVICE: v.optional(onOrOff, 'off'),
+  SELF_SERVICE: [onOrOff, 'off'],
   /** `on`: [redirects](http.md#redirects-and-cookies) to your API's host lead to the gateway's */
-  REWRITE_LOCATION: v.optional(onOrOff, 'off'),
+  REWRITE_LOCATION: [onOrOff, 'off'],
   /**
    * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
    * or `off`
    */
-  RATELIMIT_HEADERS: v.optional(oneOf(...listNames(HEADER_FORMATS)), 'draft-11'),
+  RATELIMIT_HEADERS: [() => oneOf(...listNames(HEADER_FORMATS)), 'draft-11'],
   /** deadline of a decision, in the store; at most 60,000 */
-  STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
+  STORE_TIMEOUT_MS: [() => integer(1, 60_000), 500],
   /**
    * while the store is unavailable: `local` enforces limits per isolate, `open` admits, `closed` answers 503
    * ([more](operations.md#store-outages))
    */
-  ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
+  ON_STORE_ERROR: [() => oneOf(...ON_STORE_ERROR), 'local'],
   /** share of each limit that an isolate then allows with `local`, above 0 and at most 1 */
-  LOCAL_SHARE: v.optional(share, 1),
+  LOCAL_SHARE: [share, 1],
   /** permits taken in advance: `auto`, or the maximum, 2 to 10000 ([more](how-it-works.md#leases)) */
-  LEASES: v.optional(leases, 'off'),
+  LEASES: [leases, 'off'],
   /**
    * key of the HMAC of identities, at least 16 characters; without it, plain SHA-256
    * @deploy Makes the keys of callers unguessable. Generate it with `openssl rand -base64 32`, and keep it: with another
    * one, all counts start over.
    */
-  IDENTITY_SECRET: v.optional(textLike(IDENTITY_SECRET)),
+  IDENTITY_SECRET: [() => textLike(IDENTITY_SECRET)],
   /**
    * `https` URL of the keys that verify JSON Web Tokens, for [claims](identities.md#claims); or use `JWT_SECRET`
    * @example https://id.example.com/.well-known/jwks.json
    */
-  JWKS_URL: v.optional(jwksUrl),
+  JWKS_URL: [jwksUrl],
   /** secret that signs and verifies JSON Web Tokens (HS256, HS384, HS512), at least 32 characters */
-  JWT_SECRET: v.optional(
-    matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
-  ),
+  JWT_SECRET: [
+    () => matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
+  ],
   /**
    * required value of `iss`; any if not set
    * @example https://id.example.com/
    */
-  JWT_ISSUER: v.optional(jwtName),
+  JWT_ISSUER: [jwtName],
   /**
    * required value of `aud`, or one of its values; any if not set
    * @example https://api.example.com
    */
-  JWT_AUDIENCE: v.optional(jwtName),
+  JWT_AUDIENCE: [jwtName],
   /** first part of every key */
-  KEY_PREFIX: v.optional(textLike(KEY_PREFIX), 'sluice'),
+  KEY_PREFIX: [() => textLike(KEY_PREFIX), 'sluice'],
   /** `on`: blocks, allows, overrides and policies that change [without a deploy](rules.md) */
-  RULES: v.optional(onOrOff, 'off'),
+  RULES: [onOrOff, 'off'],
   /**
    * how often an isolate reads the rules, 100 to 3600000; a change is active everywhere within twice that
    */
-  RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
+  RULES_REFRESH_MS: [() => integer(100, 3_600_000), 5_000],
   /** `on`: [count](observability.md#statistics) requests by policy, outcome, pattern and minute */
-  STATISTICS: v.optional(onOrOff, 'off'),
+  STATISTICS: [onOrOff, 'off'],
   /** share of refusals to log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
-  LOG_REFUSALS: v.optional(shareOrNone, 0),
+  LOG_REFUSALS: [shareOrNone, 0],
   /**
    * `header:<name>` or `claim:<name>` with the name of a caller, shown with the digests of the most refused callers
    * ([more](observability.md#most-refused-callers))
    * @example header:X-Account-Name
    */
-  CALLER_LABEL: v.optional(label),
+  CALLER_LABEL: [label],
   /** with `STATISTICS`: at least 32 characters, with which Prometheus [scrapes metrics](observability.md#metrics) */
-  METRICS_TOKEN: v.optional(longSecret),
+  METRICS_TOKEN: [longSecret],
   /**
    * at least 32 characters: turns on the [dashboard and the admin API](admin.md), and opens them
    * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
    */
-  ADMIN_TOKEN: v.optional(longSecret),
+  ADMIN_TOKEN: [longSecret],
   /**
    * the only host that serves dashboard and admin API
    * @example admin.example.com
    */
-  ADMIN_HOST: v.optional(host),
+  ADMIN_HOST: [host],
   /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
-  DECIDE_TOKEN: v.optional(longSecret),
-}
+  DECIDE_TOKEN: [longSecret],
+} as const satisfies Readonly<Record<string, Row>>
 
-export type VariableName = keyof typeof variables
-
-export const environment = v.object(variables)
+type Row = readonly [create: () => v.GenericSchema, byDefault?: string | number]
+type Table = typeof variables
+export type VariableName = keyof Table
 
 /** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
 export const VARIABLES = listNames(variables)
+
+/** @returns the schema of a variable that may be missing */
+export function createSchema<const Name extends VariableName>(name: Name) {
+  const [create, byDefault]: Row = variables[name]
+  return v.optional(create(), byDefault) as v.OptionalSchema<ReturnType<Table[Name][0]>, Table[Name][1]>
+}
+
+/** The values of all variables: undefined for one that is missing, and has no default. */
+type Values = {
+  readonly [Name in VariableName]:
+    | v.InferOutput<ReturnType<Table[Name][0]>>
+    | (Table[Name] extends { readonly length: 2 } ? never : undefined)
+}
+
+/** Reads the variables that are set. @throws {OptionError} on the first that is wrong */
+export function readVariables(env: Readonly<Record<string, unknown>>): Values {
+  const given = VARIABLES.filter((name) => env[name] !== undefined)
+  const schema = v.object(mapNames(given, (name) => variables[name][0]()))
+  const result = v.safeParse(schema, env, { abortEarly: true })
+  if (!result.success) throw toOptionError(result.issues[0])
+  const values: Readonly<Record<string, unknown>> = result.output
+  return mapNames(VARIABLES, (name) => {
+    const [create, byDefault]: Row = variables[name]
+    return values[name] ?? (create === onOrOff ? byDefault === 'on' : byDefault)
+  }) as Values
+}
 
 /** No message may show these: they are secrets, or a secret is easily put there by mistake. */
 export const SECRETS: ReadonlySet<string> = new Set(
