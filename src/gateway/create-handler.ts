@@ -38,7 +38,8 @@ export async function createHandler(
   env: Environment,
   { open, createWatch, ending }: Host = {},
 ): Promise<{ readonly app: App; readonly config: Config; readonly gateway: GatewayContext }> {
-  const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
+  const { POLICIES: tables } = env
+  const mayHaveCalendar = tables !== undefined && /day|week|month|year|zone|starts/.test(JSON.stringify(tables))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
   const shards = env.REDIS_SHARDS === undefined ? undefined : await import('../http/config/shards.ts')
   const config = loadConfig(env, { ...calendar, ...shards })

@@ -1,7 +1,7 @@
 /** Names of headers that products in front of an API set, which clients must not, and names that clients and SDKs send. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createPassedTest } from '../../src/http/response/forwarded-headers.ts'
+import { COMMON, COMMON_CLAIMS, canPass, createPassedTest, isClaim } from '../../src/http/response/forwarded-headers.ts'
 
 /** Who sets a header → its names, of which each is a claim if a client sends it. */
 const CLAIMS: Readonly<Record<string, string>> = {
@@ -134,6 +134,12 @@ test('createPassedTest() drops every header that a product in front of an API se
 
 test('createPassedTest() passes every header that clients and SDKs send', () => {
   expect(listRows(PASSED).filter(([name]) => !isPassed(name.toLowerCase()))).toEqual([])
+})
+
+test('the common fields, which no pattern looks at, are what the patterns say', () => {
+  expect([...COMMON].filter((name) => !canPass(name) || (isClaim(name) && name !== 'cf-connecting-ip'))).toEqual([])
+  expect([...COMMON_CLAIMS].filter((name) => !isClaim(name))).toEqual([])
+  expect([...COMMON_CLAIMS].filter(createPassedTest(['x-real-ip']))).toEqual(['x-real-ip'])
 })
 
 test('createPassedTest() drops names of the same words that a product may form tomorrow', () => {

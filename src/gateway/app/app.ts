@@ -50,14 +50,14 @@ export interface GatewayContext extends ComposedLimiter {
 const loadRefusal = createLoader(() => import('../../http/response/refusal.ts'))
 const loadProblem = createLoader(() => import('./gateway-problem.ts'))
 
-/** The canonical paths of the gateway itself. */
-const OWN = /^\/_sluice(?:\/|$)/
+/** The canonical path of the gateway itself. */
+const OWN = '/_sluice'
 
 /** Paths of the gateway itself; no spelling of them is forwarded to the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
-const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
+const HOST = /^(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/
 
 export function createApp({ config, viaName, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
@@ -78,7 +78,7 @@ export function createApp({ config, viaName, proxy, readHealth, routes, operator
   return {
     async fetch(raw, env, executionCtx) {
       try {
-        if (OWN.test(getPath(raw))) return await (await loadOwnApp()).fetch(raw, env, executionCtx)
+        if (isOwn(getPath(raw))) return await (await loadOwnApp()).fetch(raw, env, executionCtx)
         const response = await answer(raw, executionCtx)
         // RFC 9110 §9.3.2
         return raw.method === 'HEAD' ? new Response(null, response) : response
@@ -133,10 +133,14 @@ export function createApp({ config, viaName, proxy, readHealth, routes, operator
   function receive(raw: Request) {
     const fields = RequestHeaders.read(raw.headers)
     if (!fields) return 'headers'
-    if (/^TRAC[EK]$/.test(raw.method)) return 'method'
+    if (raw.method === 'TRACE' || raw.method === 'TRACK') return 'method'
     const target = readTarget(raw.url)
     if (typeof target === 'string') return target
     // An absolute target has its own host, but Host must still be valid (RFC 9112 §3.2).
     return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'malformed'
   }
+}
+
+function isOwn(path: string): boolean {
+  return path === OWN || path.startsWith(`${OWN}/`)
 }

@@ -268,7 +268,7 @@ export function toOptionError(
  * @returns undefined for a known name, and for one of the operator's own
  */
 export function findMeantVariable(name: string): VariableName | undefined {
-  if (!/^[A-Z][A-Z\d_]+$/.test(name) || (VARIABLES as readonly string[]).includes(name)) return undefined
+  if ((VARIABLES as readonly string[]).includes(name) || !/^[A-Z][A-Z\d_]+$/.test(name)) return undefined
   const bare = reduceName(name)
   // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
   return VARIABLES.find(
