@@ -6,13 +6,13 @@
  */
 export function canonicalizePath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
-  return normalizeSegments(decodeEscapes(pathname, OF_PATHS))
+  return normalizeSegments(decodeEscapes(pathname, 'ofPaths'))
 }
 
 /** A pattern keeps escapes where a decoded ":", "*", ",", "$" or "+" would mean something else. */
 export function canonicalizePattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
-  return normalizeSegments(decodeEscapes(pathname, OF_PATTERNS))
+  return normalizeSegments(decodeEscapes(pathname, 'ofPatterns'))
 }
 
 /** Folds a canonical path, beyond ASCII too: `ſ` is "S", as it is to some APIs. */
@@ -20,37 +20,47 @@ export function foldCase(path: string): string {
   return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\u0307', '')
 }
 
-const ASCII = Array.from({ length: 0x80 }, (_, code) => String.fromCharCode(code))
-/** The spelling of a character by its code; undefined if it stays. */
-const CHARACTERS = ASCII.map((character) =>
-  /[\w.~!$&'()*+,;=:@/-]/.test(character) ? undefined : encodeURIComponent(character),
-)
-/** The value of a hexadecimal digit by its code. */
-const DIGITS = ASCII.map((character) => (/[\da-f]/i.test(character) ? Number.parseInt(character, 16) : undefined))
-/** The spelling of an escape by its code: the character itself where that is allowed. */
-const OF_PATHS = Array.from({ length: 0x100 }, (_, code) => {
-  const character = ASCII[code] ?? ''
-  return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : matchEscape(code)
-})
-const OF_PATTERNS = OF_PATHS.map((spelling, code) => (/^[:*,$+]$/.test(spelling) ? matchEscape(code) : spelling))
+let spellings: ReturnType<typeof createSpellings> | undefined
+
+/** Few paths need them, so that they are not made when an isolate starts. */
+function createSpellings() {
+  const ascii = Array.from({ length: 0x80 }, (_, code) => String.fromCharCode(code))
+  const ofPaths = Array.from({ length: 0x100 }, (_, code) => {
+    const character = ascii[code] ?? ''
+    return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : matchEscape(code)
+  })
+  return {
+    /** The spelling of a character by its code; undefined if it stays. */
+    characters: ascii.map((character) =>
+      /[\w.~!$&'()*+,;=:@/-]/.test(character) ? undefined : encodeURIComponent(character),
+    ),
+    /** The value of a hexadecimal digit by its code. */
+    digits: ascii.map((character) => (/[\da-f]/i.test(character) ? Number.parseInt(character, 16) : undefined)),
+    /** The spelling of an escape by its code: the character itself where that is allowed. */
+    ofPaths,
+    ofPatterns: ofPaths.map((spelling, code) => (/^[:*,$+]$/.test(spelling) ? matchEscape(code) : spelling)),
+  }
+}
 
 function matchEscape(code: number): string {
   return `%${code.toString(16).padStart(2, '0').toUpperCase()}`
 }
 
 /** Uses neither an expression nor a string for each escape: attackers send paths of nothing else. */
-function decodeEscapes(pathname: string, escapes: readonly string[]): string {
+function decodeEscapes(pathname: string, kind: 'ofPaths' | 'ofPatterns'): string {
+  spellings ??= createSpellings()
+  const { characters, digits, [kind]: escapes } = spellings
   let text = ''
   let from = 0
   for (let at = 0; at < pathname.length; at++) {
     const code = pathname.charCodeAt(at)
-    let spelling = CHARACTERS[code]
+    let spelling = characters[code]
     if (spelling === undefined) continue
     if (from < at) text += pathname.slice(from, at)
     // A percent sign that begins no escape is escaped itself: it could form one with a character decoded after it.
     if (spelling === '%25') {
-      const high = DIGITS[pathname.charCodeAt(at + 1)]
-      const low = DIGITS[pathname.charCodeAt(at + 2)]
+      const high = digits[pathname.charCodeAt(at + 1)]
+      const low = digits[pathname.charCodeAt(at + 2)]
       if (high !== undefined && low !== undefined) {
         spelling = escapes[16 * high + low] as string
         at += 2
