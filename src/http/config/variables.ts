@@ -234,14 +234,17 @@ type Values = {
 
 /** Reads the variables that are set. @throws {OptionError} on the first that is wrong */
 export function readVariables(env: Readonly<Record<string, unknown>>): Values {
-  const given = VARIABLES.filter((name) => env[name] !== undefined)
-  const schema = v.object(mapNames(given, (name) => variables[name][0]()))
-  const result = v.safeParse(schema, env, { abortEarly: true })
-  if (!result.success) throw toOptionError(result.issues[0])
-  const values: Readonly<Record<string, unknown>> = result.output
   return mapNames(VARIABLES, (name) => {
     const [create, byDefault]: Row = variables[name]
-    return values[name] ?? (create === onOrOff ? byDefault === 'on' : byDefault)
+    const value = env[name]
+    if (value === undefined) return create === onOrOff ? byDefault === 'on' : byDefault
+    const { success, output, issues } = v.safeParse(create(), value, { abortEarly: true })
+    if (success) return output
+    const [{ path = [], ...issue }] = issues
+    throw toOptionError({
+      ...issue,
+      path: [{ type: 'object', origin: 'value', input: env, key: name, value }, ...path],
+    })
   }) as Values
 }
 
