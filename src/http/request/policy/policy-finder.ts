@@ -27,6 +27,7 @@ export const EVERY_REQUEST: Pattern = { method: '*', path: '/*' }
 export class PolicyFinder {
   /** The methods that patterns name; all others are equivalent. */
   readonly methods: readonly string[]
+  /** The matches of every request, if there are no patterns. */
   readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
   /** The policies with a priority, by patterns in their original case. */
@@ -39,6 +40,10 @@ export class PolicyFinder {
     named.delete('*')
     if (named.has('GET')) named.add('HEAD')
     this.methods = [...named]
+    if (patterns.length === 0) {
+      this.#always = policies.map((policy) => ({ policy, route: undefined, isCertain: true }))
+      return
+    }
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
       for (const pattern of policy.match ?? [EVERY_REQUEST]) {
@@ -47,16 +52,19 @@ export class PolicyFinder {
         this.#policies.add(pattern, { policy, route, isCertain: true }, policy.match && policy.ignoresCase)
       }
     }
-    this.#always = patterns.length === 0 ? this.#policies.match('GET', '/') : undefined
   }
 
   /**
    * Each policy at most once, by the first of its patterns that matches without a last slash, or else with it.
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
-  find({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
+  find(methods: RequestMethods, path: RequestPath): Found {
+    if (!this.#always) return this.#findByPattern(methods, path)
+    return path.ambiguity && !this.#always.every((match) => coversMatch(match, match)) ? 'ambiguous' : this.#always
+  }
+
+  #findByPattern({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
     const { canonical, withSlash, ambiguity } = path
-    if (this.#always && !ambiguity) return this.#always
     const [method = ''] = meant
     // A policy applies to every method that a request may mean, an exemption only if there is just one.
     if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
