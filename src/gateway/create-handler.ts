@@ -100,8 +100,16 @@ export async function createHandler(
   const mayAwait = rules !== undefined || policies.some(mustAwaitResponse)
   const { createSettlement } = mayAwait ? await import('../http/request/settlement.ts') : {}
   const watch = createWatch?.(recorder)
+  const { keyPrefix, ipv6Prefix, identitySecret, mergesParameters, exempt, localShare } = config
   const composed = composeLimiter({
-    ...config,
+    policies,
+    keyPrefix,
+    ipv6Prefix,
+    identitySecret,
+    mergesParameters,
+    exempt,
+    storeTimeoutMs: timeoutMs,
+    localShare,
     ...clocks,
     store,
     log,
