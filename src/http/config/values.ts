@@ -168,7 +168,7 @@ export const restUrl = () =>
     v.check((url) => /^https?:\/\/[^$.]./.test(url), 'an http or https URL whose host has more than one letter'),
   )
 
-export const restToken = () => matching(/^[\x21-\x7e]+$/, 'the REST token of the database')
+export const restToken = () => parsed('the REST token of the database', (text) => /^[\x21-\x7e]+$/.exec(text)?.[0])
 
 export function parseJson(text: string): unknown {
   try {

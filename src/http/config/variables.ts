@@ -6,7 +6,7 @@
  */
 
 import * as v from 'valibot'
-import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
 import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../../core/options/option-error.ts'
 import { listNames, mapNames } from '../../core/runtime/names.ts'
@@ -22,11 +22,11 @@ import {
   jwksUrl,
   label,
   leases,
-  limits,
   longSecret,
   matching,
   oneOf,
   origins,
+  parsed,
   patternList,
   restToken,
   restUrl,
@@ -100,7 +100,7 @@ export const variables = {
    * @default `60/1m`
    * @deploy Limits of each caller, all of which apply at every moment, such as `10/1s, 120/1m, 240/1h`.
    */
-  RATE_LIMITS: [() => v.union([v.literal('off'), limits()], LIMITS_EXPECTED)],
+  RATE_LIMITS: [() => parsed(LIMITS_EXPECTED, (text) => (text === 'off' || parseLimits(text) ? text : undefined))],
   /**
    * more [policies](policies.md)
    * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
