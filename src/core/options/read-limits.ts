@@ -70,15 +70,21 @@ function readSlots(limits: string, slotTtl: string | undefined, fail: Fail): Lim
   return { limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }
 }
 
-export function readPenalty(
-  { algorithm, penalty, penaltyAfter }: PenaltyOptions & Pick<AlgorithmOptions, 'algorithm'>,
+type PenaltyTable = PenaltyOptions & Pick<AlgorithmOptions, 'algorithm'>
+
+export function readPenalty(table: PenaltyTable, limits: readonly Limit[], fail: Fail): PenaltySettings | undefined {
+  const { penalty, penaltyAfter } = table
+  if (penalty !== undefined) return readPenaltyOf(penalty, table, limits, fail)
+  if (penaltyAfter !== undefined) fail('penaltyAfter', 'penalty, e.g. "10m", with it')
+  return undefined
+}
+
+function readPenaltyOf(
+  penalty: string,
+  { algorithm, penaltyAfter }: PenaltyTable,
   limits: readonly Limit[],
   fail: Fail,
-): PenaltySettings | undefined {
-  if (penalty === undefined) {
-    if (penaltyAfter !== undefined) fail('penaltyAfter', 'penalty, e.g. "10m", with it')
-    return undefined
-  }
+): PenaltySettings {
   // A slot may be released at any time: a refused caller has not made too many requests.
   if (holdsSlots({ algorithm })) fail('penalty', 'an algorithm other than "concurrency" with it')
   // Refusals that a sliding window counts are a millisecond apart, so later ones would lengthen the window.

@@ -222,14 +222,21 @@ function toOptions(
   return { name, algorithm, burst, starts, penalty, slotTtl, allowLargeLog, penaltyAfter, timeZone }
 }
 
-/** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
 function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
-  const { limits: byPlan, plan: source = defaults.plan, default_plan: byDefault, reserve } = table
-  if (typeof byPlan !== 'object') {
-    if (table.plan) fail('plan', 'limits as a table by plan with it', formatSource(table.plan))
-    if (byDefault !== undefined) fail('default_plan', 'limits as a table by plan with it')
-    return undefined
-  }
+  if (typeof table.limits === 'object') return readLimitsByPlan(table, table.limits, defaults, fail)
+  if (table.plan) fail('plan', 'limits as a table by plan with it', formatSource(table.plan))
+  if (table.default_plan !== undefined) fail('default_plan', 'limits as a table by plan with it')
+  return undefined
+}
+
+/** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
+function readLimitsByPlan(
+  table: PolicyTable,
+  byPlan: Readonly<Record<string, string>>,
+  defaults: PolicyDefaults,
+  fail: FailPolicy,
+): Plans {
+  const { plan: source = defaults.plan, default_plan: byDefault, reserve } = table
   const entries = Object.entries(byPlan)
   if (entries.length === 0) fail('limits', LIMITS_EXPECTED)
   if (!source) return fail('plan', PLAN_EXPECTED)

@@ -138,10 +138,19 @@ export class RequestLimiter {
   #judge(decision: EngineDecision<RequestCharge>, context: CallContext): Admitted | Refused {
     const { granted, usage, charges, hold } = decision
     const limits = reportLimits(charges, usage)
-    const refusing = limits.filter(({ retryAfterMs }) => retryAfterMs > 0)
-    if (granted > 0 && refusing.length === 0 && !this.#createSettlement) {
-      return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
+    if (granted === 0 || this.#createSettlement || limits.some(isRefusing)) {
+      return this.#judgeRefusals(decision, limits, context)
     }
+    return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
+  }
+
+  #judgeRefusals(
+    decision: EngineDecision<RequestCharge>,
+    limits: readonly ReportedLimit[],
+    context: CallContext,
+  ): Admitted | Refused {
+    const { granted, charges, hold } = decision
+    const refusing = limits.filter(isRefusing)
     const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
     if (shadowed.length > 0) {
       const violated = shadowed.map(({ name }) => name)
@@ -159,6 +168,10 @@ export class RequestLimiter {
       ? { outcome: 'limited', limits, violated, retryAfterMs }
       : { outcome: 'deprioritized', limits, violated: enforced, retryAfterMs }
   }
+}
+
+function isRefusing({ retryAfterMs }: ReportedLimit): boolean {
+  return retryAfterMs > 0
 }
 
 function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {

@@ -99,11 +99,15 @@ export function createPathReader(literals: readonly PathLiteral[] = []): PathRea
   return function readPath(pathname) {
     const canonical = canonicalizePath(pathname)
     const withSlash = canonical !== '/' && pathname.endsWith('/') ? `${canonical}/` : canonical
-    if (!/[;%]|\/\//.test(pathname)) return { canonical, withSlash, ambiguity: undefined }
+    const mayDiffer = /[;%]|\/\//.test(pathname)
+    return { canonical, withSlash, ambiguity: mayDiffer ? findAmbiguity(pathname, canonical) : undefined }
+  }
+
+  function findAmbiguity(pathname: string, canonical: string): Ambiguity | undefined {
     const isText = isUtf8(canonical)
     const decoded = decodeFully(canonical)
     const mayGoUp = UP.test(decoded) || ESCAPE.test(decoded) || (!isText && OVERLONG.test(canonical))
-    if (mayGoUp) return { canonical, withSlash, ambiguity: { prefix: '/', mayGoUp, decoded } }
+    if (mayGoUp) return { prefix: '/', mayGoUp, decoded }
 
     const prefixes = [
       cutAtEmptySegment(pathname),
@@ -111,7 +115,7 @@ export function createPathReader(literals: readonly PathLiteral[] = []): PathRea
       isText ? undefined : cutAt(BEYOND_ASCII, canonical),
     ]
     const [prefix] = prefixes.filter((prefix) => prefix !== undefined).toSorted((a, b) => a.length - b.length)
-    return { canonical, withSlash, ambiguity: prefix === undefined ? undefined : { prefix, mayGoUp, decoded } }
+    return prefix === undefined ? undefined : { prefix, mayGoUp, decoded }
   }
 }
 
