@@ -186,9 +186,10 @@ class Simulation {
     })
   }
 
-  /** A lease admits at once, else the decision says when; a decision by several objects says by when. */
+  /** A lease admits at once, else the decision says when; a decision by several objects or databases says by when. */
   #note(charges: readonly StoreCharge[], sentMs: number, answeredAtMs: number, decidedMs: number): void {
-    const isExact = charges.length === 1 || this.#scenario.store === 'redis'
+    const { store, shards = 1 } = this.#scenario
+    const isExact = charges.length === 1 || (store === 'redis' && shards === 1)
     const span =
       answeredAtMs === sentMs
         ? { ms: sentMs, cost: 1 }

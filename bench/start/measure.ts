@@ -10,7 +10,7 @@ import { type Spread, summarize } from '../statistics.ts'
 /** Each Worker starts so often, in turns. */
 const STARTS = 5
 const EMPTY: GatewayWorker = { source: 'bench/gateway/empty-worker.ts', bindings: {} }
-const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m' } }
+const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m', STORE_TIMEOUT_MS: '60000' } }
 const MILLION = 1_000_000
 
 /** Milliseconds of processor time, or millions of instructions. */

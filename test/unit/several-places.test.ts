@@ -89,3 +89,30 @@ test('withShards() settles what moves at the time of either database', async () 
     expect(remainingIn(await each.decide(take([charge], { action: 'peek' })))).toEqual([8])
   }
 })
+
+test('withShards() asks where an identity was counted before if it is new, while it moves', async () => {
+  const known = createCharge('sliding-window', [{ limit: 9, windowMs: 10_000 }])
+  const digest = known.key.slice(known.key.lastIndexOf('{'))
+  const news = createCharge('quota', [{ limit: 3, windowMs: 10_000 }], {
+    key: `test:news:${digest}`,
+    counts: 'new-identities',
+  })
+  const other = { ...news, key: 'test:news:{of all}' }
+  const [a, b] = [new MemoryStore(() => 0), new MemoryStore(() => 0)]
+  const before = withShards([{ name: 'a', store: a }], { timeoutMs: 1_000 })
+  expect((await before.decide(take([known]))).granted).toBe(1)
+  const store = withShards(
+    [
+      { name: 'a', state: 'leaving', store: a },
+      { name: 'b', state: 'joining', store: b },
+    ],
+    { timeoutMs: 1_000 },
+  )
+  for (const charge of [news, other]) {
+    expect((await store.decide(take([known, charge]))).granted).toBe(1)
+    for (const place of [a, b]) {
+      const { counts: _, ...asked } = charge
+      expect(remainingIn(await place.decide(take([asked], { action: 'peek' })))).toEqual([3])
+    }
+  }
+})
