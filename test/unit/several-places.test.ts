@@ -111,8 +111,8 @@ test('withShards() asks where an identity was counted before if it is new, while
   for (const charge of [news, other]) {
     expect((await store.decide(take([known, charge]))).granted).toBe(1)
     for (const place of [a, b]) {
-      const { counts: _, ...asked } = charge
-      expect(remainingIn(await place.decide(take([asked], { action: 'peek' })))).toEqual([3])
+      const { counts: _, ...plain } = charge
+      expect(remainingIn(await place.decide(take([plain], { action: 'peek' })))).toEqual([3])
     }
   }
 })
