@@ -77,7 +77,7 @@ export function groupBy<Item, Group>(items: readonly Item[], find: (item: Item) 
 
 const NONE = Number.POSITIVE_INFINITY
 /** Of each limit: what others take meanwhile is rarely more. */
-const SHARE_TO_SPARE = 0.1
+const SHARE_TO_SPARE = 0.5
 
 /** A place, with its latest answers. */
 interface PlaceState extends ChargePlace {
