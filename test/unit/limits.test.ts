@@ -52,6 +52,7 @@ test('formatWindow() uses the largest unit of which the window is a whole number
 
 test.each([
   ['10', '"10" lacks a window'],
+  ['1\n2', '"1\\n2" lacks a window'],
   ['10/1s, 5', '"5" lacks a window'],
   ['10/1s, 5/1sec', '"1sec" is no duration from 1ms to 53w such as "30s" (units ms s m h d w)'],
   ['10/1s; 5/1m', '"1s; 5/1m" is no duration from 1ms to 53w such as "30s" (units ms s m h d w)'],

@@ -90,10 +90,10 @@ export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (unit
 export function explainLimits(text: string): string {
   for (const part of text.slice(0, 100).split(',')) {
     const [limit = '', window] = part.trim().split(/\/(.*)/s)
-    if (window === undefined) return `"${limit}" lacks a window`
+    if (window === undefined) return `${JSON.stringify(limit)} lacks a window`
     if (!parseDuration(window) && !/^(?:day|week|month|year)$/.test(window))
-      return `"${window}" is no ${DURATION_EXPECTED.slice(2)}`
-    if (!parseLimits(`${limit}/1s`)) return `"${limit}" is no limit from 1 to ${MAX_LIMIT}`
+      return `${JSON.stringify(window)} is no ${DURATION_EXPECTED.slice(2)}`
+    if (!parseLimits(`${limit}/1s`)) return `${JSON.stringify(limit)} is no limit from 1 to ${MAX_LIMIT}`
   }
   return 'each window once; day, week, month and year with "quota"'
 }

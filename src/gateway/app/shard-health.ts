@@ -82,8 +82,8 @@ async function readLayout({ documents, shards, longestMs, hasWritten }: LayoutPa
   const states = shards.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map(({ name, state = '' }) => [name, state])
   const text = JSON.stringify(Object.fromEntries(states))
   let newest: Pick<StoredDocument, 'atMs' | 'comment' | 'text'> = (await documents.read()) ?? NO_DOCUMENT
-  // An isolate with settings of before must not write them again and again.
-  if (newest.text !== text && !hasWritten) {
+  // Isolates of before and after must not write in turn; after the rollout, the latter have the last word.
+  if (newest.text !== text && (!hasWritten || Date.now() > newest.atMs + ROLLOUT_MS)) {
     const before = newest as StoredDocument
     const isSoon = Date.now() < before.atMs + longestMs
     const comment = before.text === '' ? '' : findLoss(JSON.parse(before.text), Object.fromEntries(states), isSoon)
