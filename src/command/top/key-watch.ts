@@ -200,9 +200,9 @@ export class OwnKeys {
     )
   }
 
-  /** Recognizes the rule set, its audit log and statistics. */
+  /** Recognizes the rule set, its audit log, the layout of several databases and statistics. */
   isOther(key: string): boolean {
-    return /^(?:rules|audit|statistics:.*)$/s.test(key.slice(this.#prefix.length))
+    return /^(?:rules|audit|shards|statistics:.*)$/s.test(key.slice(this.#prefix.length))
   }
 
   /** @returns undefined if no configured policy has such keys */
