@@ -2,6 +2,7 @@ import { createClient, createCluster } from '@redis/client'
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { type AnyRedis, concurrency, createLimiter, quota, redisStore, slidingWindow } from '../../../src/index.ts'
+import { createCharge, take } from '../../support/charges.ts'
 import { startRedisCluster } from '../../support/redis-cluster.ts'
 import { share } from '../../support/share.ts'
 import { connectIoCluster, connectNodeCluster } from './clients.ts'
@@ -53,6 +54,30 @@ const CLIENTS: [string, () => Promise<{ client: AnyRedis; end: () => void }>][] 
     },
   ],
 ]
+
+test.each(CLIENTS)(
+  '%s tells which node has each key, so that each node has a circuit of its own',
+  async (_name, connect) => {
+    const { client, end } = await connect()
+    // Until ioredis is connected, it knows no node, and one circuit guards all.
+    await redisStore(client, { timeoutMs: 60_000 }).open(['quota']).ping()
+    const names = new Map<number, Set<string>>()
+    for (let n = 0; n < 30; n++) {
+      const store = redisStore(client, { timeoutMs: 60_000 }).open(['quota'])
+      const charge = createCharge('quota', [{ limit: 9, windowMs: 3_600_000 }])
+      expect((await store.decide(take([charge]))).granted).toBe(1)
+      const held = await Promise.all(cluster.masters.map(({ send }) => send(['EXISTS', charge.key]).catch(() => 0)))
+      const owner = held.indexOf(1)
+      names.set(owner, new Set([...(names.get(owner) ?? []), ...(store.places?.byName.keys() ?? [])]))
+    }
+    expect([...names.keys()].toSorted()).toEqual(cluster.masters.map((_, at) => at))
+    expect([...names.values()].map(({ size }) => size)).toEqual(cluster.masters.map(() => 1))
+    const all = [...names.values()].flatMap((own) => [...own])
+    expect(new Set(all).size).toBe(cluster.masters.length)
+    expect(all.every((name) => /:\d+$/.test(name))).toBe(true)
+    end()
+  },
+)
 
 test.each(CLIENTS)('%s charges once if a node has run a call and its answer is lost', async (_name, connect) => {
   const { client, end } = await connect()
