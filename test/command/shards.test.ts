@@ -82,3 +82,8 @@ test('expire, delete and top go over all databases', async () => {
   const { databases } = JSON.parse(await run('top', '--iterations', '1'))
   expect(databases.map(({ unknown }: { unknown: number }) => unknown)).toEqual([0, 0])
 })
+
+test('no database is asked while counts are in Durable Objects', async () => {
+  const { code, stderr } = await runInside(['usage', 'caller-1'], { cwd, env: { STORE: 'durable-object' } })
+  expect([code, stderr.split('\n')[0]]).toEqual([2, 'error: counts are in Durable Objects; use --gateway'])
+})

@@ -69,6 +69,11 @@ export async function connect(
   redis?: string,
   patience: Patience = { silenceMs: CALL_TIMEOUT_MS },
 ): Promise<readonly Connection[]> {
+  const kind = findStoreKind(settings.variables.STORE)
+  if (redis === undefined && kind && kind.inCommand === undefined) {
+    const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
+    throw new CommandError(`counts are in ${kind.label}; use --gateway`, { hint })
+  }
   const shards = redis === undefined ? readShards(settings.variables) : undefined
   if (!shards) return [await connectToOne(settings, env, redis, patience)]
   return Promise.all(
@@ -87,11 +92,6 @@ async function connectToOne(
 ): Promise<Connection> {
   const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
-  const kind = findStoreKind(variables.STORE)
-  if (redis === undefined && kind && kind.inCommand === undefined) {
-    const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
-    throw new CommandError(`counts are in ${kind.label}; use --gateway`, { hint })
-  }
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url && isRedisUrl(url)) return connectOverRedis(url, patience)
