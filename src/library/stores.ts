@@ -1,7 +1,7 @@
 /** Stores for limiters and middleware. */
 import type { GuardOptions } from '../core/engine/stages/guarded-place.ts'
 import { withHashSlots } from '../core/engine/stages/hash-slots.ts'
-import { findLayouts, withShards } from '../core/engine/stages/shards.ts'
+import { findLayouts, SHARD_STATES, withShards } from '../core/engine/stages/shards.ts'
 import type { AlgorithmName } from '../core/model/limits.ts'
 import type { Policy } from '../core/model/policy.ts'
 import type { Shard, Store } from '../core/model/store.ts'
@@ -148,7 +148,7 @@ function checkShards(shards: readonly RedisShard[]): readonly RedisShard[] {
   const { now, next } = findLayouts(shards)
   const isOnce = new Set(shards.flatMap(({ name, client }) => [name, client])).size === 2 * shards.length
   const isWrong = ({ name, state }: Shard) =>
-    typeof name !== 'string' || !NAME.pattern.test(name) || ![undefined, 'joining', 'leaving'].includes(state)
+    typeof name !== 'string' || !NAME.pattern.test(name) || ![undefined, ...SHARD_STATES].includes(state)
   if (isOnce && now.length > 0 && next.length > 0 && !shards.some(isWrong)) return shards
   const expected =
     'a list of { name, client } with each name and client once and, while some move, state: "joining" or "leaving", not of all'

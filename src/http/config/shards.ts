@@ -1,12 +1,10 @@
 /** Reads REDIS_SHARDS. Few gateways have several databases, so it is loaded on demand. */
 import * as v from 'valibot'
+import { SHARD_STATES } from '../../core/engine/stages/shards.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
-import type { Shard } from '../../core/model/store.ts'
 import { HIDDEN, NAME, OptionError } from '../../core/options/option-error.ts'
 import { oneOf, parseJson, restToken, restUrl, strictTable, textLike } from './values.ts'
 import { toOptionError } from './variables.ts'
-
-export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]
 
 const EXPECTED =
   'JSON of a list of tables with name, url, token and, while it moves, state: "joining" or "leaving", but not of all alike'

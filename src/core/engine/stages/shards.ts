@@ -8,6 +8,9 @@ import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
 import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
 import { decorate } from './stage.ts'
 
+/** What a shard does beside counting, while identities move. */
+export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]
+
 /** @returns the shards that count now, and those that are to */
 export function findLayouts<Any extends Shard>(shards: readonly Any[]) {
   const now = shards.filter(({ state }) => state !== 'joining')
