@@ -17,7 +17,7 @@ import { startRedisServer } from '../tools/redis-server.ts'
 const ADMISSIONS = [1, 8, 32]
 const LIMITS = [{ limit: 10_000, windowMs: 3_600_000 }]
 const DECIDE = joinScript('decide', EVERY_ALGORITHM, LUA, 'return tonumber(ARGV[#ARGV])')
-/** What is sent before the answers are awaited. */
+/** Calls that are sent before their answers are awaited. */
 const AT_ONCE = 250
 
 const { values } = parseArgs({ options: { callers: { type: 'string', default: '2000' } } })

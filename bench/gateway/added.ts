@@ -12,7 +12,7 @@ const VARIANTS = [TWO_CALLS, UPSTASH_PLAIN, PLAIN]
 const WARM_UP_S = 1
 const SLICE_S = 1
 
-/** What a gateway takes more than a proxy without a limiter. */
+/** Milliseconds that a gateway adds to those of a proxy without a limiter. */
 export interface AddedFigures {
   readonly variant: string
   /** The answers of Redis come later by this. */

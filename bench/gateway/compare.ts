@@ -11,7 +11,7 @@ import { type Fields, load } from './wrk.ts'
 /** Not counted, for each number of callers: what is hot is compiled within the first few hundred requests. */
 const WARM_UP_S = 1
 
-/** What both gateways are sent. */
+/** The requests that both gateways get. */
 export interface Traffic {
   readonly callers: number
   readonly fields: Fields

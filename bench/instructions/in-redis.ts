@@ -15,19 +15,19 @@ const WARM_UPS = 10
 /** Admissions in the window of a caller that is not new. */
 const ENTRIES = 1_000
 
-/** What a decision takes. */
+/** The costs of a decision. */
 export interface DecisionCounts {
   readonly instructions: number
-  /** What Upstash bills. */
+  /** Commands that Upstash bills. */
   readonly commands: number
-  /** What the caller takes, by MEMORY USAGE. */
+  /** Memory of the caller, by MEMORY USAGE. */
   readonly bytes: number
 }
 
 export interface DecisionInstructions {
   readonly limiter: string
   readonly limits: number
-  /** Of a decision by policies that count by an identity each: how many. */
+  /** Number of policies of the decision, each of which counts by an identity of its own. */
   readonly identities?: number
   readonly newCaller: DecisionCounts
   /** A caller with 1,000 admissions in the window. */

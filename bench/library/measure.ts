@@ -36,7 +36,7 @@ const CASES = [
   { what: '`1/1h`, refused', limits: '1/1h', share: 0 },
 ] as const
 const MAX_CALLERS = 100_000
-/** As many decisions come before, to warm up. How many each caller has had decides what its memory costs. */
+/** The same number of decisions warms up. The memory of a caller grows with the decisions that it has had. */
 const LOADS = [
   { callers: 1, decisions: 500_000 },
   { callers: 1_000, decisions: 500_000 },

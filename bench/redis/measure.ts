@@ -26,7 +26,7 @@ export interface RedisFigures {
   readonly entries: number
   /** Time that Redis spends on a decision. */
   readonly serverUs: Spread
-  /** What the caller takes, by MEMORY USAGE. */
+  /** Memory of the caller, by MEMORY USAGE. */
   readonly bytes: number
 }
 

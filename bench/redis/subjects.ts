@@ -28,7 +28,7 @@ export interface Subject {
 export const SUMMED_STREAM = 'summed stream'
 export const SORTED_SET_LOG = 'sorted-set log'
 export const PREFIX_SUMS = 'Sluice sliding-window'
-/** Those that count exactly what they are compared in, besides the stream, which would take minutes. */
+/** The subjects whose counts are exact, without the summed stream, which would take minutes. */
 export const COUNTED = [PREFIX_SUMS, UPSTASH, FLEXIBLE, SORTED_SET_LOG]
 
 /** Creates all limiters that can hold these limits. */

@@ -124,7 +124,7 @@ function formatInstructions({ instructions }: Results): string | undefined {
   )
 }
 
-/** Of callers with 1,000 admissions. */
+/** The rows for callers with 1,000 admissions. */
 function formatIdentities({ identities, instructions = [] }: Results): string | undefined {
   if (!identities) return undefined
   const hot = identities.filter(({ isNew }) => !isNew)
@@ -145,7 +145,7 @@ function findPairs(pairs: readonly PairFigures[], own: string, other: string): P
   return pairs.filter(({ names }) => names[0] === own && names[1] === other)
 }
 
-/** What is compared with the peer. */
+/** Gateways that are compared with the peer. */
 function formatPairs({ gateway }: Results): string | undefined {
   if (!gateway) return undefined
   const peers: readonly string[] = [NAMES.upstash, NAMES.upstashLimits]
@@ -167,7 +167,7 @@ function toColumn({ latencyMs, fields }: PairFigures): string {
   return `${latencyMs} ms, ${fields} fields`
 }
 
-/** What is compared with the gateway itself. */
+/** Gateways that are compared with one of ours. */
 function formatFeatures({ gateway }: Results): string | undefined {
   const own = gateway?.filter(({ names }) => names[1].startsWith(NAMES.plain))
   if (!own) return undefined

@@ -1,8 +1,8 @@
 /**
  * One decision over charges in several places, each of which takes one call: hash slots of a Redis Cluster, or databases.
- * It asks all places and, if all have room, charges one after the other. Each call holds the limits of its place by itself, so none is
- * ever exceeded. If another decision has taken the room meanwhile, what was charged before is given back, as far as its
- * algorithm can.
+ * It asks all places and, if all have room, charges them: at once if that is plenty, else one after the other. Each call
+ * holds the limits of its place by itself, so none is ever exceeded. If another decision has taken the room meanwhile, what
+ * was charged before is given back, as far as its algorithm can.
  *
  * Durable Objects decide together in another way (`store/durable-object/negotiation.ts`), and both are better where they
  * are. An object can keep a charge open: all reserve at once, and are told how it ended, so one round decides and nothing
@@ -64,6 +64,7 @@ export function readTag(item: Keyed): string {
   return key.slice(Math.max(0, key.lastIndexOf('{')))
 }
 
+/** `Map.groupBy` is missing in Node 20. */
 export function groupBy<Item, Group>(items: readonly Item[], find: (item: Item) => Group): Map<Group, Item[]> {
   const groups = new Map<Group, Item[]>()
   for (const item of items) {
