@@ -11,8 +11,14 @@ import { createCharge, storeWith, take } from '../support/charges.ts'
 const START_MS = 1_700_000_000_000
 const RULE = () => createCharge('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
 
-function subject(size: LeaseSize = 'auto') {
+/** @param pauseMs before a clock is read, the process is held up for so long, now and again */
+function subject(size: LeaseSize = 'auto', pauseMs = 0) {
   const clock = { now: START_MS }
+  let readings = 0
+  const readClock = () => {
+    if (++readings % 7 === 0) clock.now += pauseMs
+    return clock.now
+  }
   const memory = new MemoryStore(() => clock.now)
   const requested: DecisionRequest[] = []
   const sentAtMs: number[] = []
@@ -31,7 +37,8 @@ function subject(size: LeaseSize = 'auto') {
   const leases = withIsolateMemory(storeWith(store), {
     repeats: 'none',
     leases: withLeases(size),
-    now: () => clock.now,
+    now: readClock,
+    readSteadyMs: readClock,
     timeoutMs: Number.POSITIVE_INFINITY,
   })
   const decide = (...charges: StoreCharge[]) => leases.decide(take(charges), callContext(background))
@@ -55,6 +62,12 @@ test('Leases decide most requests of a busy caller without a call', async () => 
     expect(leaseMs).toBeLessThanOrEqual(12_000)
     expect(leaseMs > 0).toBe(action === 'take-up-to')
   }
+})
+
+test('Leases last although the process is held up between the readings of two clocks', async () => {
+  const { requested, hurry } = subject('auto', 3)
+  await hurry(RULE(), 500)
+  expect(requested.length).toBeLessThan(50)
 })
 
 test('Leases of two plans of one key do not disturb each other', async () => {

@@ -66,8 +66,8 @@ export class Leasing {
   /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
   #isFailing = false
   #latestMs = 0
-  /** How far the clock was at most ahead of the steady one since it last stepped back. */
-  #maxAheadMs = Number.NEGATIVE_INFINITY
+  /** The clock has been ahead of the steady one by at least this since it last stepped back. */
+  #leastAheadMs = Number.NEGATIVE_INFINITY
   /** Grows when all accounts are dropped. */
   #generation = 0
 
@@ -323,14 +323,16 @@ export class Leasing {
 
   /** When the clock has stepped back, it is unknown when leases end: all expire, also those on their way. */
   readClock(): number {
-    const { now, readSteadyMs } = this.parts
+    const { now, readSteadyMs = () => 0 } = this.parts
+    // The process may be held up between two readings: the clock is ahead by at most the first difference, and at least
+    // the second.
+    const beforeMs = readSteadyMs()
     const nowMs = now()
-    const aheadMs = readSteadyMs ? nowMs - readSteadyMs() : Number.NEGATIVE_INFINITY
-    if (nowMs < this.#latestMs || aheadMs < this.#maxAheadMs - MAX_ROUNDING_MS) {
+    if (nowMs < this.#latestMs || nowMs - beforeMs < this.#leastAheadMs - MAX_ROUNDING_MS) {
       this.dropAccounts()
-      this.#maxAheadMs = aheadMs
+      this.#leastAheadMs = Number.NEGATIVE_INFINITY
     }
-    this.#maxAheadMs = Math.max(this.#maxAheadMs, aheadMs)
+    this.#leastAheadMs = Math.max(this.#leastAheadMs, nowMs - readSteadyMs())
     this.#latestMs = nowMs
     return nowMs
   }
