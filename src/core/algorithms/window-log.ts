@@ -104,8 +104,7 @@ export class WindowLog {
   add(dateMs: number, units: number): void {
     const total = this.#readTotal(this.end) + units
     if (this.end === this.start || dateMs !== this.#readDate(this.end - 2)) {
-      // Twice the same ring has each pair at its place, whatever the positions are.
-      if (this.end - this.start === this.ring.length) this.ring = this.ring.concat(this.ring)
+      if (this.end - this.start === this.ring.length) this.#grow()
       this.end += 2
     }
     this.#write(this.end - 2, dateMs, total)
@@ -146,6 +145,13 @@ export class WindowLog {
     this.start = this.live
     const { length } = this.ring
     if (length > MIN_SHRUNK && (this.end - this.start) * 8 <= length) this.#shrink(length / 4)
+  }
+
+  /** Makes room for twice as many pairs, and for eight at once: collecting smaller rings would take longer than filling them. */
+  #grow(): void {
+    // Twice the same ring has each pair at its place, whatever the positions are.
+    const twice = this.ring.concat(this.ring)
+    this.ring = twice.length > 4 ? twice : twice.concat(twice, twice, twice)
   }
 
   #shrink(length: number): void {
