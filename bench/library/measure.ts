@@ -15,6 +15,7 @@ import {
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
 import { checkWindows } from '../../test/support/windows.ts'
+import { installLocked } from '../../tools/install-locked.ts'
 import type { Contender, InProcess, Throttle, TryTake } from '../peers.ts'
 import type { Service } from '../services.ts'
 import { TOKEN } from '../site.ts'
@@ -28,23 +29,26 @@ export const LIBRARY = 'Sluice'
 const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
 /** This is reached at once: nearly each decision refuses. */
 const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
+const GRANTED = { what: '`10000000/1h`, granted', limits: '10000000/1h', share: 1 } as const
+const REFUSED = { what: '`1/1h`, refused', limits: '1/1h', share: 0 } as const
 /** Windows that fill, that empty again and again, and that are full. */
 const CASES = [
   { what: '`10000000/1s`, granted', limits: '10000000/1s', share: 1 },
-  { what: '`10000000/1h`, granted', limits: '10000000/1h', share: 1 },
+  GRANTED,
   { what: '`1000000/100ms`, granted', limits: '1000000/100ms', share: 1 },
-  { what: '`1/1h`, refused', limits: '1/1h', share: 0 },
+  REFUSED,
 ] as const
 const MAX_CALLERS = 100_000
-/** The same number of decisions warms up. The memory of a caller grows with the decisions that it has had. */
-const LOADS = [
-  { callers: 1, decisions: 500_000 },
-  { callers: 1_000, decisions: 500_000 },
-  { callers: MAX_CALLERS, decisions: 500_000 },
-  { callers: MAX_CALLERS, decisions: 300_000 },
-] as const
+const ONE = { callers: 1, decisions: 500_000 } as const
+const MANY = { callers: MAX_CALLERS, decisions: 500_000 } as const
+/** The memory of a caller grows with the decisions that it has had. */
+const LOADS = [ONE, { callers: 1_000, decisions: 500_000 }, MANY, { callers: MAX_CALLERS, decisions: 300_000 }] as const
 /** Processes of each limiter for each case, and turns of those that wait. */
 const TURNS = 3
+
+/** Other versions of Node, from a folder of their own. */
+const NODES = join(import.meta.dirname, 'nodes')
+const OTHER_NODES = [22, 26] as const
 /** Decisions by Redis of which the calls are counted. */
 const COUNTED = 100
 
@@ -53,15 +57,32 @@ const WAITING = { limit: 20, windowMs: 500, tasks: 80, pause: 0.9 }
 /** A process that is busy calls a little later than it was let to, so that windows of calls are a little shorter. */
 const PUNCTUALITY = 0.9
 
+interface Node {
+  readonly version: number
+  readonly executable: string
+}
+
+export const OWN_NODE: Node = { version: Number.parseInt(process.versions.node, 10), executable: process.execPath }
+
+/** µs of processor time of a decision. */
+interface Times {
+  readonly coldUs: number
+  readonly us: number
+}
+
 export interface DecisionFigures {
+  /** The first part of its version. */
+  readonly node: number
   readonly limiter: string
   readonly what: string
   readonly callers: number
   readonly decisions: number
-  /** Processor time of a decision. */
+  /** Processor time of a decision, after as many others. */
   readonly us: Spread
   /** The time of this one ÷ that of Sluice, from the same turns: above 1, Sluice takes less. */
   readonly ratio: Spread
+  /** The same of the decisions before. */
+  readonly coldRatio: Spread
 }
 
 export interface MemoryFigures {
@@ -93,7 +114,7 @@ export interface LibraryBenchOptions extends InProcess {
 
 export async function measureLibrary(options: LibraryBenchOptions): Promise<LibraryFigures> {
   return {
-    inMemory: await measureInMemory(options),
+    inMemory: [...(await measureInMemory(options, OWN_NODE, CASES, LOADS)), ...(await measureOtherNodes(options))],
     memory: await measureMemory(options),
     restRequests: await countRestRequests(options),
     waiting: await measureWaiting(options),
@@ -102,21 +123,40 @@ export async function measureLibrary(options: LibraryBenchOptions): Promise<Libr
 
 const OWN: Contender = { name: LIBRARY, make: (limits) => toTryTake(createLibraryLimiter(limits)) }
 
-/** Each figure is that of a process of its own; those that are compared run at the same time. */
-async function measureInMemory({ inMemory }: LibraryBenchOptions): Promise<DecisionFigures[]> {
+async function measureOtherNodes(options: InProcess): Promise<DecisionFigures[]> {
+  installLocked(NODES)
   const figures: DecisionFigures[] = []
-  for (const { what, limits, share } of CASES) {
-    for (const load of LOADS) {
-      const names = [LIBRARY, ...inMemory.map(({ name }) => name)]
-      const turns: number[][] = []
-      while (turns.length < TURNS) {
-        turns.push(await Promise.all(names.map((name) => decideAlone(name, limits, load, share))))
+  for (const version of OTHER_NODES) {
+    const node = { version, executable: join(NODES, `node_modules/node-${version}/bin/node`) }
+    figures.push(...(await measureInMemory(options, node, [GRANTED, REFUSED], [ONE, MANY])))
+  }
+  return figures
+}
+
+/** Each figure is that of a process of its own, and no two run at the same time: collectors of garbage share no processor. */
+async function measureInMemory(
+  { inMemory }: InProcess,
+  node: Node,
+  cases: readonly (typeof CASES)[number][],
+  loads: readonly (typeof LOADS)[number][],
+): Promise<DecisionFigures[]> {
+  const names = [LIBRARY, ...inMemory.map(({ name }) => name)]
+  const figures: DecisionFigures[] = []
+  for (const { what, limits, share } of cases) {
+    for (const load of loads) {
+      const turns: Times[][] = []
+      for (let turn = 0; turn < TURNS; turn++) {
+        const times: Times[] = []
+        for (const name of names) times.push(await decideAlone(node, name, limits, load, share))
+        turns.push(times)
       }
       names.forEach((limiter, at) => {
+        const divide = (kind: keyof Times) =>
+          summarize(turns.map((times) => (times[at] as Times)[kind] / (times[0] as Times)[kind]))
         figures.push({
-          ...{ limiter, what, ...load },
-          us: summarize(turns.map((us) => us[at] as number)),
-          ratio: summarize(turns.map((us) => (us[at] as number) / (us[0] as number))),
+          ...{ node: node.version, limiter, what, ...load },
+          us: summarize(turns.map((times) => (times[at] as Times).us)),
+          ...{ ratio: divide('us'), coldRatio: divide('coldUs') },
         })
       })
     }
@@ -124,17 +164,18 @@ async function measureInMemory({ inMemory }: LibraryBenchOptions): Promise<Decis
   return figures
 }
 
-/** @param share of the decisions that is granted @returns µs of a decision */
+/** @param share of the decisions that is granted */
 async function decideAlone(
+  { executable }: Node,
   limiter: string,
   limits: string,
   { callers, decisions }: (typeof LOADS)[number],
   share: number,
-): Promise<number> {
+): Promise<Times> {
   const args = [join(import.meta.dirname, 'decide-alone.ts'), limiter, limits, `${callers}`, `${decisions}`]
-  const { us, granted } = JSON.parse((await run(process.execPath, args)).stdout)
+  const { granted, ...times } = JSON.parse((await run(executable, args)).stdout)
   if (Math.abs(granted - share) > 0.01) throw new Error(`${limiter} granted ${granted} of ${limits}, not ${share}`)
-  return us
+  return times
 }
 
 async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryFigures[]> {

@@ -144,9 +144,9 @@ function checkLibrary({ library }: Results): Claim[] {
   const others = library.inMemory.filter(({ limiter }) => limiter !== LIBRARY)
   const [ownBytes = Number.NaN, ...otherBytes] = library.memory.map(({ bytes }) => bytes)
   return [
-    ...others.map(({ limiter, what, callers, decisions, ratio }) => {
+    ...others.map(({ node, limiter, what, callers, decisions, ratio }) => {
       const by = `${decisions.toLocaleString('en')} by ${callers.toLocaleString('en')} callers`
-      const claim = `time of a decision in memory, ${what}, ${by}: ${limiter} ÷ Sluice`
+      const claim = `time of a decision in memory, Node ${node}, ${what}, ${by}: ${limiter} ÷ Sluice`
       return requireAtLeast(what.endsWith('refused') ? 3 : 1, claim, ratio.median)
     }),
     requireAtMost(1, 'bytes of a caller in memory ÷ the least of the others', ownBytes / Math.min(...otherBytes)),

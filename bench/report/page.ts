@@ -4,7 +4,7 @@ import type { FloodFigures } from '../floods/measure.ts'
 import type { PairFigures } from '../gateway/side-by-side.ts'
 import { NAMES } from '../gateway/variants.ts'
 import type { DecisionCounts } from '../instructions/in-redis.ts'
-import { LIBRARY } from '../library/measure.ts'
+import { LIBRARY, type LibraryFigures, OWN_NODE } from '../library/measure.ts'
 import { OCCUPANCIES } from '../redis/measure.ts'
 import { PREFIX_SUMS, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
@@ -59,7 +59,8 @@ export function renewReadme(readme: string, results: Results): string {
 function formatSummary({ machine, gateway = [], library }: Results): string {
   const answered = (own: string, other: string) =>
     formatRange(findPairs(gateway, own, other).map(({ ofProcessor }) => ofProcessor.median))
-  const inMemory = library?.inMemory.filter(({ limiter }) => limiter !== LIBRARY) ?? []
+  const inMemory =
+    library?.inMemory.filter(({ limiter, node }) => limiter !== LIBRARY && node === OWN_NODE.version) ?? []
   const decided = (end: string) =>
     formatRange(inMemory.filter(({ what }) => what.endsWith(end)).map(({ ratio }) => ratio.median))
   return [
@@ -263,27 +264,37 @@ function formatLeases({ leases }: Results): string | undefined {
 function formatLibrary({ library }: Results): string | undefined {
   if (!library) return undefined
   const { inMemory, memory, waiting } = library
-  const [own, ...others] = [...Map.groupBy(inMemory, ({ limiter }) => limiter)]
-  const rows = others.flatMap(([other, figures]) =>
-    figures.map(({ what, callers, decisions, us, ratio }, at): Row => {
-      const each = decisions < 10 * callers ? `, ${decisions / callers} decisions each` : ''
-      const ownUs = own?.[1][at]?.us
-      return {
-        'limits, callers': `${what}, ${formatCount(callers)}${each}`,
-        ...{ Sluice: ownUs ? formatSpread(ownUs) : '', [other]: formatSpread(us), 'it ÷ Sluice': formatSpread(ratio) },
-      }
-    }),
-  )
+  const ofNode = Map.groupBy(inMemory, ({ node }) => node)
+  const tables = [...ofNode].map(([node, figures]) => {
+    const rows = formatDecisions(figures)
+    return node === OWN_NODE.version ? rows : `Node ${node}:\n\n${rows}`
+  })
   const bytes = memory.map(({ limiter, bytes }) => `${limiter} ${Math.round(bytes)}`).join(', ')
   const waits = waiting.map(({ throttle, worst, duration }) => ({
     ...{ throttle, 'fullest window ÷ limit': round(worst), 'time ÷ the shortest possible': formatSpread(duration) },
   }))
   return [
-    formatRows(rows),
+    ...tables,
     `Bytes of a caller with one request: ${bytes}.`,
     '80 calls at 20 in 500 ms, of which the second comes 450 ms after the first:',
     formatRows(waits),
   ].join('\n\n')
+}
+
+function formatDecisions(inMemory: LibraryFigures['inMemory']): string {
+  const [own, ...others] = [...Map.groupBy(inMemory, ({ limiter }) => limiter)]
+  const rows = others.flatMap(([other, figures]) =>
+    figures.map(({ what, callers, decisions, us, ratio, coldRatio }, at): Row => {
+      const each = decisions < 10 * callers ? `, ${decisions / callers} decisions each` : ''
+      const ownUs = own?.[1][at]?.us
+      return {
+        'limits, callers': `${what}, ${formatCount(callers)}${each}`,
+        ...{ Sluice: ownUs ? formatSpread(ownUs) : '', [other]: formatSpread(us), 'it ÷ Sluice': formatSpread(ratio) },
+        'at first': formatSpread(coldRatio),
+      }
+    }),
+  )
+  return formatRows(rows)
 }
 
 function formatServe({ serve }: Results): string | undefined {
