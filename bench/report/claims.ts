@@ -91,11 +91,17 @@ function checkPairs({ gateway = [] }: Results): Claim[] {
 
 function checkStarts({ start }: Results): Claim[] {
   if (!start) return []
-  const [own, peer] = [NAMES.plain, NAMES.upstash].map((worker) => findRow(start, { worker }).instructions)
+  const [own, peer] = [NAMES.plain, NAMES.upstash].map((worker) => findRow(start, { worker }))
   if (!own || !peer) return []
+  const burst = own.burstMs.median / peer.burstMs.median
   return [
-    requireAtMost(1.05, 'instructions until it listens ÷ those of the peer', own.start / peer.start),
-    requireAtMost(33, 'million instructions of the first request', own.request),
+    requireAtMost(
+      1.05,
+      'instructions until it listens ÷ those of the peer',
+      own.instructions.start / peer.instructions.start,
+    ),
+    requireAtMost(33, 'million instructions of the first request', own.instructions.request),
+    requireAtMost(1, 'time of the first 256 requests at once ÷ that of the peer', burst),
   ]
 }
 

@@ -199,12 +199,13 @@ function formatAdded({ added }: Results): string | undefined {
 function formatStarts({ start }: Results): string | undefined {
   if (!start) return undefined
   return formatRows(
-    start.map(({ worker, processorMs, instructions }) => ({
+    start.map(({ worker, processorMs, instructions, burstMs }) => ({
       worker,
       'start, ms': formatSpread(processorMs.start),
       'million instructions': instructions.start.toFixed(1),
       'first request, ms': formatSpread(processorMs.request),
       'its million instructions': instructions.request.toFixed(1),
+      'first 256 at once, ms': formatSpread(burstMs),
     })),
   )
 }

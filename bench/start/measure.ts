@@ -12,6 +12,9 @@ const STARTS = 5
 const EMPTY: GatewayWorker = { source: 'bench/gateway/empty-worker.ts', bindings: {} }
 const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m', STORE_TIMEOUT_MS: '60000' } }
 const MILLION = 1_000_000
+/** Requests that a new isolate gets at once, with Redis so far away. */
+const BURST = 256
+const BURST_LATENCY_MS = 20
 
 /** Milliseconds of processor time, or millions of instructions. */
 interface Cold<T> {
@@ -25,6 +28,8 @@ export interface StartFigures {
   readonly processorMs: Cold<Spread>
   /** They do not vary with the load of the machine. */
   readonly instructions: Cold<number>
+  /** Milliseconds until the last of 256 requests is answered that are the first, with Redis 20 ms away. */
+  readonly burstMs: Spread
 }
 
 interface Uploaded {
@@ -44,6 +49,8 @@ export async function measureStarts(site: Site, underCallgrind: UnderCallgrind):
   ]
   const turns: Cold<number>[][] = []
   while (turns.length < STARTS) turns.push(await startAll(workers, (each) => timeStart(each, site)))
+  const bursts: number[][] = []
+  while (bursts.length < STARTS) bursts.push(await startAll(workers, (each) => timeBurst(each, site)))
   const counts = await startAll(workers, (each) => countStart(each, site, underCallgrind))
   return workers.map(({ name }, at) => {
     const own = turns.map((turn) => turn[at] as Cold<number>)
@@ -51,7 +58,8 @@ export async function measureStarts(site: Site, underCallgrind: UnderCallgrind):
       start: summarize(own.map(({ start }) => start)),
       request: summarize(own.map(({ request }) => request)),
     }
-    return { worker: name, processorMs, instructions: counts[at] as Cold<number> }
+    const burstMs = summarize(bursts.map((turn) => turn[at] as number))
+    return { worker: name, processorMs, instructions: counts[at] as Cold<number>, burstMs }
   })
 }
 
@@ -68,6 +76,15 @@ async function timeStart({ worker, options }: Uploaded, site: Site): Promise<Col
   return { start: startUs / 1_000, request: (readRunUs(gateway.pid) - startUs) / 1_000 }
 }
 
+async function timeBurst({ worker, options }: Uploaded, site: Site): Promise<number> {
+  await using gateway = await site.startGateway(worker, { ...options, latencyMs: BURST_LATENCY_MS })
+  // The limit is that of one burst.
+  const caller = crypto.randomUUID()
+  const startedMs = performance.now()
+  await Promise.all(Array.from({ length: BURST }, () => request(gateway, caller)))
+  return performance.now() - startedMs
+}
+
 async function countStart(
   { worker, options }: Uploaded,
   site: Site,
@@ -80,8 +97,8 @@ async function countStart(
   return { start: start / MILLION, request: (await counted.countSoFar(gateway.pid, poke)) / MILLION }
 }
 
-async function request({ url, log }: DirectGateway): Promise<void> {
-  const response = await fetch(new URL('/v1/things', url), { headers: { Authorization: 'Bearer cold' } })
+async function request({ url, log }: DirectGateway, caller = 'cold'): Promise<void> {
+  const response = await fetch(new URL('/v1/things', url), { headers: { Authorization: `Bearer ${caller}` } })
   await response.arrayBuffer()
   if (!response.ok) throw new Error(`answered ${response.status}: ${log.join('\n')}`)
 }
