@@ -29,6 +29,12 @@ const MAX_ACCOUNTS = 10_000
 /** A clock of whole milliseconds, read with one that has parts of them, seems to move by up to this. */
 const MAX_ROUNDING_MS = 1
 
+/**
+ * On Workers, both clocks stand still while a request computes, and where its timer is late, they show when that was due
+ * (workerd, `io-channels.h`): up to so much less than others have read is no step back. Its time is then that of the others.
+ */
+const MAX_LATE_MS = 20
+
 export interface LeaseParts extends Pick<Clocks, 'now' | 'readSteadyMs'> {
   /** Fed by the stage below. */
   readonly statuses: StatusCache
@@ -328,13 +334,14 @@ export class Leasing {
     // the second.
     const beforeMs = readSteadyMs()
     const nowMs = now()
-    if (nowMs < this.#latestMs || nowMs - beforeMs < this.#leastAheadMs - MAX_ROUNDING_MS) {
+    if (nowMs < this.#latestMs - MAX_LATE_MS || nowMs - beforeMs < this.#leastAheadMs - MAX_ROUNDING_MS) {
       this.dropAccounts()
       this.#leastAheadMs = Number.NEGATIVE_INFINITY
+      this.#latestMs = nowMs
     }
     this.#leastAheadMs = Math.max(this.#leastAheadMs, nowMs - readSteadyMs())
-    this.#latestMs = nowMs
-    return nowMs
+    this.#latestMs = Math.max(this.#latestMs, nowMs)
+    return this.#latestMs
   }
 }
 
