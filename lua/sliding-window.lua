@@ -21,8 +21,8 @@
 -- long as a third of the decision.
 --
 -- Where its windows began could be named in each entry, which spares most reads of a window's first entry, unless
--- requests come regularly. But it takes nearly half as much memory again for one limit, and more than twice as much for three,
--- and leases spare such callers nearly all calls, at no memory.
+-- requests come regularly. But it takes nearly half as much memory again for one limit, and more than twice as much for
+-- three, and leases spare such callers nearly all calls, at no memory.
 --
 -- The key lives until a longest window after the end of the epoch in which its newest entry is dated. So it outlasts
 -- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set

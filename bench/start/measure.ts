@@ -78,7 +78,7 @@ async function timeStart({ worker, options }: Uploaded, site: Site): Promise<Col
 
 async function timeBurst({ worker, options }: Uploaded, site: Site): Promise<number> {
   await using gateway = await site.startGateway(worker, { ...options, latencyMs: BURST_LATENCY_MS })
-  // The limit is that of one burst.
+  // All bursts of one caller would exceed its limit.
   const caller = crypto.randomUUID()
   const startedMs = performance.now()
   await Promise.all(Array.from({ length: BURST }, () => request(gateway, caller)))

@@ -147,7 +147,7 @@ export class WindowLog {
     if (length > MIN_SHRUNK && (this.end - this.start) * 8 <= length) this.#shrink(length / 4)
   }
 
-  /** Makes room for twice as many pairs, and for eight at once: collecting smaller rings would take longer than filling them. */
+  /** Makes room for twice as many pairs, and for eight at first: to collect smaller rings takes longer than to fill them. */
   #grow(): void {
     // Twice the same ring has each pair at its place, whatever the positions are.
     const twice = this.ring.concat(this.ring)

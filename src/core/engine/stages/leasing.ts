@@ -30,8 +30,8 @@ const MAX_ACCOUNTS = 10_000
 const MAX_ROUNDING_MS = 1
 
 /**
- * On Workers, both clocks stand still while a request computes, and where its timer is late, they show when that was due
- * (workerd, `io-channels.h`): up to so much less than others have read is no step back. Its time is then that of the others.
+ * On Workers, both clocks stand still while a request computes. Where its timer is late, they show when that was due
+ * (workerd, `io-channels.h`): up to so much less than others have read is no step back, and it is their time that counts.
  */
 const MAX_LATE_MS = 20
 
