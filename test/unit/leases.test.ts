@@ -189,6 +189,17 @@ test('Leases of two permits save every other call', async () => {
   expect(requested.length).toBeLessThan(60)
 })
 
+test('Leases expire when a request reads a millisecond less than the one before, though its steady clock goes on', async () => {
+  const { requested, setBack, decide, hurry } = subject()
+  const charge = RULE()
+  await hurry(charge, 100)
+  await decide(charge)
+  const before = requested.length
+  setBack(1)
+  await decide(charge)
+  expect(requested.slice(before)).toMatchObject([{ action: 'take', permits: 1 }])
+})
+
 test('Leases expire when the clock is seen to step back, those on their way too', async () => {
   const { requested, background, clock, setBack, decide, hurry } = subject()
   const charge = RULE()

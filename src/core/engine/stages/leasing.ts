@@ -30,8 +30,8 @@ const MAX_ACCOUNTS = 10_000
 const MAX_ROUNDING_MS = 1
 
 /**
- * On Workers, both clocks stand still while a request computes. Where its timer is late, they show when that was due
- * (workerd, `io-channels.h`): up to so much less than others have read is no step back, and it is their time that counts.
+ * On Workers, a request whose timer is late reads when that was due (workerd, `io-channels.h`), on the steady clock, too:
+ * up to so much less than others have read is no step back, and it is their time that counts.
  */
 const MAX_LATE_MS = 20
 
@@ -72,6 +72,7 @@ export class Leasing {
   /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
   #isFailing = false
   #latestMs = 0
+  #latestSteadyMs = 0
   /** The clock has been ahead of the steady one by at least this since it last stepped back. */
   #leastAheadMs = Number.NEGATIVE_INFINITY
   /** Grows when all accounts are dropped. */
@@ -334,13 +335,17 @@ export class Leasing {
     // the second.
     const beforeMs = readSteadyMs()
     const nowMs = now()
-    if (nowMs < this.#latestMs - MAX_LATE_MS || nowMs - beforeMs < this.#leastAheadMs - MAX_ROUNDING_MS) {
+    const afterMs = readSteadyMs()
+    const lateMs = afterMs < this.#latestSteadyMs ? MAX_LATE_MS : 0
+    if (nowMs < this.#latestMs - lateMs || nowMs - beforeMs < this.#leastAheadMs - MAX_ROUNDING_MS) {
       this.dropAccounts()
       this.#leastAheadMs = Number.NEGATIVE_INFINITY
       this.#latestMs = nowMs
+      this.#latestSteadyMs = afterMs
     }
-    this.#leastAheadMs = Math.max(this.#leastAheadMs, nowMs - readSteadyMs())
+    this.#leastAheadMs = Math.max(this.#leastAheadMs, nowMs - afterMs)
     this.#latestMs = Math.max(this.#latestMs, nowMs)
+    this.#latestSteadyMs = Math.max(this.#latestSteadyMs, afterMs)
     return this.#latestMs
   }
 }
