@@ -28,7 +28,7 @@ export interface AppOptions
   extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'>,
     Pick<OwnAppOptions, 'readHealth' | 'routes' | 'operators' | 'log'> {
   readonly config: Config
-  /** By which a loop is known: see `createViaName`. */
+  /** Names this deployment in `Via`, which shows a loop: see `createViaName`. */
   readonly viaName: string
   readonly proxy: UpstreamProxy
 }

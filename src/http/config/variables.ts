@@ -237,6 +237,7 @@ export function readVariables(env: Readonly<Record<string, unknown>>): Values {
   return mapNames(VARIABLES, (name) => {
     const [create, byDefault]: Row = variables[name]
     const value = env[name]
+    // No schema is made for a default: only that of `onOrOff` would change it.
     if (value === undefined) return create === onOrOff ? byDefault === 'on' : byDefault
     const { success, output, issues } = v.safeParse(create(), value, { abortEarly: true })
     if (success) return output

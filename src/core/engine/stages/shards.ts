@@ -8,7 +8,7 @@ import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
 import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
 import { decorate } from './stage.ts'
 
-/** What a shard does beside counting, while identities move. */
+/** The states of shards that join or leave; one without a state stays. */
 export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]
 
 /** @returns the shards that count now, and those that are to */
