@@ -274,31 +274,44 @@ export function toOptionError(
 export function findMeantVariable(name: string): VariableName | undefined {
   if ((VARIABLES as readonly string[]).includes(name) || !/^[A-Z][A-Z\d_]+$/.test(name)) return undefined
   const bare = reduceName(name)
+  reducedVariables ??= VARIABLES.map((variable) => ({ variable, reduced: reduceName(variable) }))
   // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
-  return VARIABLES.find(
-    (variable) =>
-      reduceName(variable).length > 5 &&
-      countEdits(bare, reduceName(variable)) <= (reduceName(variable).length < 12 ? 1 : 2),
-  )
+  return reducedVariables.find(({ reduced }) => {
+    const max = reduced.length < 12 ? 1 : 2
+    return reduced.length > 5 && countEdits(bare, reduced, max) <= max
+  })?.variable
 }
+
+/** Made for the first name that is not known: most Workers have none. */
+let reducedVariables: readonly { readonly variable: VariableName; readonly reduced: string }[] | undefined
 
 /** Makes POLICY equal POLICIES, and UPSTREAM_TIMEOUT equal UPSTREAM_TIMEOUT_MS. */
 function reduceName(name: string): string {
   return name.replace(/_MS$/, '').replaceAll('_', '').replace(/IES$/, 'Y').replace(/S$/, '')
 }
 
-/** Counts the letters to insert, remove, change or swap with the next (optimal string alignment). */
-export function countEdits(one: string, other: string): number {
+/**
+ * Counts the letters to insert, remove, change or swap with the next (optimal string alignment).
+ * @param max it stops counting above it
+ */
+export function countEdits(one: string, other: string, max = Number.POSITIVE_INFINITY): number {
+  const difference = Math.abs(one.length - other.length)
+  if (difference > max) return difference
   let before: number[] = []
   let last = Array.from({ length: other.length + 1 }, (_, index) => index)
   for (let i = 1; i <= one.length; i++) {
     const row = [i]
+    let fewest = i
     for (let j = 1; j <= other.length; j++) {
       const isSwap = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]
       const changed = (last[j - 1] ?? 0) + Number(one[i - 1] !== other[j - 1])
       const moved = isSwap ? (before[j - 2] ?? 0) + 1 : changed
-      row.push(Math.min(changed, moved, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+      const edits = Math.min(changed, moved, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1)
+      fewest = Math.min(fewest, edits)
+      row.push(edits)
     }
+    // No later row has fewer than this one.
+    if (fewest > max) return fewest
     before = last
     last = row
   }
