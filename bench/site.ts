@@ -19,7 +19,7 @@ export interface GatewayWorker {
 export interface GatewayOptions extends Omit<DirectGatewayOptions, 'bundle' | 'bindings'> {
   /** The answers of Redis come later by this; default: 0. */
   readonly latencyMs?: number
-  readonly build?: Pick<BundleOptions, 'minify' | 'needed'>
+  readonly build?: Pick<BundleOptions, 'minify'>
 }
 
 export interface Site extends AsyncDisposable {
@@ -53,7 +53,7 @@ export async function openSite(): Promise<Site> {
   }
 
   function findBundle(source: string, build: GatewayOptions['build'] = {}): Promise<Bundle> {
-    const id = [source, build.minify, ...(build.needed ?? [])].join()
+    const id = [source, build.minify].join()
     const bundle = bundles.get(id) ?? buildBundle({ source, into: folder, ...build })
     bundles.set(id, bundle)
     return bundle

@@ -27,16 +27,10 @@ await run(process.execPath, [
   join(import.meta.dirname, '../src/cli.ts'),
   ...['check', ...named, ...(isFinal ? ['--deploy'] : [])],
 ])
-// The build leaves out what is not needed, if Wrangler's file says all that the Worker will be given.
-const isInFile = !args.some((arg) => /^--(?:var|keep-vars)\b/.test(arg))
-await run('wrangler', ['deploy', ...args], { ...(isInFile && { SLUICE_BUILD_FOR: JSON.stringify(named) }) })
+await run('wrangler', ['deploy', ...args])
 
 /** Ends this process if the other one fails. */
-async function run(
-  command: string,
-  args: readonly string[],
-  variables: Readonly<Record<string, string>> = {},
-): Promise<void> {
-  const [code] = await once(spawn(command, args, { stdio: 'inherit', env: { ...process.env, ...variables } }), 'close')
+async function run(command: string, args: readonly string[]): Promise<void> {
+  const [code] = await once(spawn(command, args, { stdio: 'inherit' }), 'close')
   if (code !== 0) process.exit(code ?? 1)
 }

@@ -1,6 +1,5 @@
 /** Measures what a Worker takes in a workerd of its own until it listens, and for its first request. */
 import { type DirectGateway, WORKERD } from '../../test/support/direct-gateway.ts'
-import { recordParts } from '../../tools/needed-parts.ts'
 import { NAMES, SLUICE, UPSTASH_PLAIN } from '../gateway/variants.ts'
 import type { UnderCallgrind } from '../instructions/callgrind.ts'
 import { readRunUs } from '../processor-time.ts'
@@ -11,6 +10,10 @@ import { type Spread, summarize } from '../statistics.ts'
 const STARTS = 5
 const EMPTY: GatewayWorker = { source: 'bench/gateway/empty-worker.ts', bindings: {} }
 const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m', STORE_TIMEOUT_MS: '60000' } }
+/** Whatever the gateway does not know is compared with what it knows. */
+const OWN = { source: SLUICE, bindings: { ...PLAIN.bindings, SENTRY_ENVIRONMENT: 'production' } }
+/** An isolate that starts to hold an object starts a gateway as well. */
+const OBJECTS = { source: SLUICE, bindings: { ...PLAIN.bindings, STORE: 'durable-object' } }
 const MILLION = 1_000_000
 /** Requests that a new isolate gets at once, with Redis so far away. */
 const BURST = 256
@@ -39,13 +42,12 @@ interface Uploaded {
 }
 
 export async function measureStarts(site: Site, underCallgrind: UnderCallgrind): Promise<StartFigures[]> {
-  const variables = { ...(await site.findBindings()), ...PLAIN.bindings }
-  const needed = await recordParts({ variables, bindings: [] })
   const workers: readonly Uploaded[] = [
     { name: 'empty Worker', worker: EMPTY, options: {} },
     { name: NAMES.upstash, worker: UPSTASH_PLAIN, options: {} },
     { name: NAMES.plain, worker: PLAIN, options: {} },
-    { name: 'Sluice, built for its configuration', worker: PLAIN, options: { build: { needed } } },
+    { name: 'Sluice, a variable of your own', worker: OWN, options: {} },
+    { name: 'Sluice, over Durable Objects', worker: OBJECTS, options: { objects: 'memory' } },
   ]
   const turns: Cold<number>[][] = []
   while (turns.length < STARTS) turns.push(await startAll(workers, (each) => timeStart(each, site)))

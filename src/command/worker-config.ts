@@ -46,7 +46,7 @@ export function readEnvironment(settings: Settings, view: 'deployed' | 'developm
 }
 
 /** Stand-ins for the bindings of Wrangler's file that the gateway uses. */
-export function readBindings({ file, root }: Settings): Environment {
+function readBindings({ file, root }: Settings): Environment {
   const hasBinding = (key: 'name' | 'binding', name: string, ...path: Path) => {
     const bindings = file?.get(...root, ...path)
     return Array.isArray(bindings) && bindings.some((each) => each?.[key] === name)
@@ -74,7 +74,7 @@ function withKnownKeys(env: Environment): Environment {
 }
 
 /** A value that is accepted for a secret which only Cloudflare knows. */
-export function createStandIn(name: string): string {
+function createStandIn(name: string): string {
   const [url, token] = ['https://known-elsewhere.invalid', `${name}_known_to_Cloudflare_alone`]
   if (name === 'UPSTASH_REDIS_REST_URL') return url
   return name === 'REDIS_SHARDS'

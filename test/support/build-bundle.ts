@@ -21,18 +21,16 @@ export interface BundleOptions {
   /** Below which it gets a folder; default: that of temporary files. */
   readonly into?: string
   readonly minify?: boolean
-  /** Paths below src/ of what the configuration loads; default: all parts may be asked for. */
-  readonly needed?: ReadonlySet<string> | undefined
 }
 
 /** Builds a bundle into a folder of its own, which is the caller's to remove. */
 export async function buildBundle(options: BundleOptions = {}): Promise<Bundle> {
-  const { source = 'src/worker.ts', into = tmpdir(), minify = true, needed } = options
+  const { source = 'src/worker.ts', into = tmpdir(), minify = true } = options
   // Most tests are given what was built once for all of them: they load neither the bundler nor Wrangler.
   const { buildWorker, countGzippedBytes } = await import('../../tools/build-worker.ts')
   const { unstable_readConfig: readConfig } = await import('wrangler')
   const folder = await mkdtemp(join(into, 'sluice-bundle-'))
-  const { script, lazy } = await buildWorker(source, folder, { minify, needed })
+  const { script, lazy } = await buildWorker(source, folder, { minify })
   const { compatibility_date = '', compatibility_flags } = readConfig(
     { config: 'wrangler.toml' },
     { hideWarnings: true },
