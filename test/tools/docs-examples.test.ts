@@ -54,6 +54,7 @@ describe.each(PAGES.filter(({ examples }) => examples.length > 0))('the configur
 const ENTRIES: Readonly<Record<string, object>> = {
   sluice: await import('../../src/index.ts'),
   'sluice/fetch': await import('../../src/fetch.ts'),
+  'sluice/gateway': await import('../../src/gateway.ts'),
   'sluice/hono': await import('../../src/hono.ts'),
   'sluice/node': await import('../../src/node.ts'),
   'sluice/objects': await import('../../src/objects.ts'),
