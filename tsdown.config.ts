@@ -16,7 +16,7 @@ export default defineConfig([
     outDir: 'lib',
     // Runs wherever `fetch` does: modules of Node are in `sluice/node` and `sluice/worker` alone.
     platform: 'neutral',
-    deps: { neverBundle: /^node:/, onlyBundle: [] },
+    deps: { neverBundle: /^(?:node|cloudflare):/, onlyBundle: [] },
     // With that of the whole repository, all of it would be compiled.
     dts: { tsconfig: 'tsconfig.package.json' },
     // `await using` is newer than the library that many projects check against.

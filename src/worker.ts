@@ -2,39 +2,13 @@
  * The gateway, as a Worker.
  * @module sluice/worker
  */
-import type { ExecutionContext } from 'hono'
-import { OptionError } from './core/options/option-error.ts'
-import { consoleLog } from './core/runtime/log.ts'
-import type { App } from './gateway/app/app.ts'
-import { createHandler } from './gateway/create-handler.ts'
-import type { Environment } from './http/config/load-config.ts'
+import { startGateway } from './gateway/start-gateway.ts'
 
 export { LazyObject as LimitObject } from './core/store/durable-object/lazy-object.ts'
 
-let handler: App | undefined
+// Other runtimes have no such module, and older Workers no `env` in it.
+const { env = {} } = await import('cloudflare:workers').catch(() => ({}) as { readonly env?: Cloudflare.Env })
+const hasVariables = Object.keys(env).length > 0
 
-/** Handles requests as the Worker's variables configure. */
-export default {
-  fetch(request: Request, env: Environment, ctx: ExecutionContext) {
-    return handler ? handler.fetch(request, env, ctx) : startWith(request, env, ctx)
-  },
-}
-
-/** Starts a handler. Requests that come meanwhile start one as well: a shared promise may hang on Workers. */
-async function startWith(request: Request, env: Environment, ctx: ExecutionContext): Promise<Response> {
-  const started = await start(env)
-  handler ??= started
-  return handler.fetch(request, env, ctx)
-}
-
-async function start(env: Environment): Promise<App> {
-  try {
-    return (await createHandler(env)).app
-  } catch (error) {
-    if (!(error instanceof OptionError)) throw error
-    const { variable, message } = error
-    consoleLog('error', { event: 'misconfigured', message })
-    const { createMisconfiguredProblem } = await import('./gateway/app/gateway-problem.ts')
-    return { fetch: () => createMisconfiguredProblem(variable) }
-  }
-}
+/** Handles requests as the Worker's variables configure: a Hono app, made where the isolate starts. */
+export default await startGateway(hasVariables ? { ...env } : undefined)

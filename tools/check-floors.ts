@@ -59,9 +59,10 @@ export const ROOMS: Readonly<Record<string, Room>> = {
       callers: 'a caller as operators name it → the charges of its requests',
       rules:
         'what operators set without a deploy: the document, its edits, the audit log, and what they mean for a request',
-      app: 'the app: proxy, health; the Hono app below `/_sluice`; the backends by kind',
+      app: 'the Hono app: routes, proxy, health',
       admin: 'the admin API: operations, and their answers; the metrics; the embedded dashboard',
       decide: 'decisions for other programs, and for proxies that ask before they pass a request on',
+      compose: 'a gateway of its parts, in three steps: stores, what decides, the app',
     },
   },
   'ratelimit-service': {

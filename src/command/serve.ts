@@ -92,12 +92,12 @@ export const serve = defineCommand({
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Subcommands that serve nobody do not wait for them.
-      const { createHandler } = await import('../gateway/create-handler.ts')
+      const { createGateway } = await import('../gateway/create-gateway.ts')
       const { getRequestListener } = await import('@hono/node-server')
       const pending = new Set<Promise<unknown>>()
       const serveRateLimits = await loadRateLimits(options, cwd, (text) => terminal.note(text))
       const isRemote = connections.length > 0
-      const gateway = await createHandler(
+      const gateway = await createGateway(
         { ...withoutPlaces(settings), UPSTREAM: upstream },
         {
           open: (config, now) =>

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createHandler } from '../../src/gateway/create-handler.ts'
+import { createGateway } from '../../src/gateway/create-gateway.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
@@ -46,7 +46,7 @@ const run = async (...args: string[]) => {
 const countKeys = async (match: string) => Promise.all(clients.map(async (client) => (await client.keys(match)).length))
 
 test('each caller is found, reset and blocked, whichever database counts it', async () => {
-  const { app } = await createHandler({ ...secrets, UPSTREAM: { fetch: async () => new Response('hello') } })
+  const { app } = await createGateway({ ...secrets, UPSTREAM: { fetch: async () => new Response('hello') } })
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
   for (const caller of [...CALLERS, ...CALLERS]) {
     const request = new Request('https://api.acme.test/', { headers: { Authorization: caller } })
@@ -74,7 +74,7 @@ test('expire, delete and top go over all databases', async () => {
   const results = (await run('delete', '--match', 'other:*', '--yes')).trim().split(/\n(?=\{)/)
   expect(results.map((text) => JSON.parse(text).deleted)).toEqual([1, 1])
   expect(await countKeys('other:*')).toEqual([0, 0])
-  const { app } = await createHandler({ ...secrets, UPSTREAM: { fetch: async () => new Response('hello') } })
+  const { app } = await createGateway({ ...secrets, UPSTREAM: { fetch: async () => new Response('hello') } })
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
   const health = await app.fetch(new Request('https://api.acme.test/_sluice/health'), {}, context)
   expect(await health.json()).toMatchObject({ store: { layout: { warning: null } } })

@@ -1,4 +1,5 @@
-import { createHandler, type Host } from '../../src/gateway/create-handler.ts'
+import type { Host } from '../../src/gateway/compose/setting.ts'
+import { createGateway } from '../../src/gateway/create-gateway.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 
 export const DECIDE_TOKEN = `${PLANTED}-decide-token-0123456789abcdef`
@@ -25,7 +26,7 @@ export interface Question {
 /** All parts of a gateway in this process, whose upstream answers 200 to everything. */
 export async function openDecisions(env: Readonly<Record<string, unknown>>, open?: Host['open']): Promise<Decisions> {
   const upstream = { fetch: async () => new Response('from the API') }
-  const { app } = await createHandler({ DECIDE_TOKEN, STORE_TIMEOUT_MS: 30_000, ...env, UPSTREAM: upstream }, { open })
+  const { app } = await createGateway({ DECIDE_TOKEN, STORE_TIMEOUT_MS: 30_000, ...env, UPSTREAM: upstream }, { open })
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
   const fetch = async (path: string, init?: RequestInit) => app.fetch(new Request(ORIGIN + path, init), {}, context)
   return {

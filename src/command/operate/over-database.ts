@@ -12,10 +12,10 @@ const CONTEXT = { waitUntil() {}, passThroughOnException() {}, props: {} }
 /** @param connections to a database, or to each of several */
 export async function operateOverDatabase(connections: readonly Connection[], env: Environment): Promise<Operator> {
   // Who asks a gateway does not wait for it.
-  const { createHandler } = await import('../../gateway/create-handler.ts')
+  const { createGateway } = await import('../../gateway/create-gateway.ts')
   const token = randomBytes(32).toString('base64url')
   const own = { ...env, ADMIN_TOKEN: token, ADMIN_HOST: undefined }
-  const { app } = await createHandler(own, { open: (config) => openDatabases(connections, config) })
+  const { app } = await createGateway(own, { open: (config) => openDatabases(connections, config) })
   const name = connections.map((connection) => connection.name).join(', ')
   return createOperator({
     name,

@@ -7,6 +7,9 @@ export interface CallContext {
   isClientGone?(): boolean
 }
 
+/** What sets the timers of deadlines. */
+export type Timers = Pick<typeof globalThis, 'setTimeout' | 'clearTimeout'>
+
 export const TOO_LATE = Symbol('too late')
 
 /** A timer that is so late was held up: by a computation, or because the machine slept. */
@@ -31,6 +34,11 @@ export class Deadlines {
   #timer: ReturnType<typeof setTimeout> | undefined
   #firesAtMs = 0
   #isOver = false
+  readonly #timers: Timers
+
+  constructor(timers: Timers = globalThis) {
+    this.#timers = timers
+  }
 
   static createForOne(): Deadlines {
     const deadlines = new Deadlines()
@@ -69,8 +77,8 @@ export class Deadlines {
 
   #arm(timeoutMs: number, dueAtMs: number): void {
     if (this.#timer !== undefined && this.#firesAtMs <= dueAtMs) return
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#fire(), timeoutMs)
+    this.#timers.clearTimeout(this.#timer)
+    this.#timer = this.#timers.setTimeout(() => this.#fire(), timeoutMs)
     this.#firesAtMs = dueAtMs
   }
 
@@ -78,7 +86,7 @@ export class Deadlines {
     // Timers run before sockets are read: what is waited for may have arrived long ago.
     const nowMs = Date.now()
     if (nowMs > this.#firesAtMs + HELD_UP_MS) {
-      this.#timer = setTimeout(() => this.#giveUpDue(), READ_MS)
+      this.#timer = this.#timers.setTimeout(() => this.#giveUpDue(), READ_MS)
       this.#firesAtMs = nowMs + READ_MS
     } else this.#giveUpDue()
   }
@@ -105,7 +113,7 @@ export class Deadlines {
 
   #disarmIfIdle(): void {
     if (this.#waits.some(({ isOver }) => !isOver)) return
-    clearTimeout(this.#timer)
+    this.#timers.clearTimeout(this.#timer)
     this.#timer = undefined
   }
 }

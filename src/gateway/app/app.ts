@@ -1,36 +1,47 @@
-/** The app: refuses what cannot be read in one way only, decides the rest, and forwards what is admitted. */
-import type { ExecutionContext } from 'hono'
+/** The Hono app: refuses what cannot be read in one way only, decides the rest, and forwards what is admitted. */
+import type { Context, ExecutionContext, MiddlewareHandler } from 'hono'
+import { HonoBase as Hono } from 'hono/hono-base'
+import { LinearRouter } from 'hono/router/linear-router'
 import type { DecisionWatch } from '../../core/engine/decision-watch.ts'
 import type { Store } from '../../core/model/store.ts'
-import type { CallContext } from '../../core/runtime/call-context.ts'
-import { createLoader } from '../../core/runtime/create-loader.ts'
+import type { CallContext, Timers } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { Config, Environment } from '../../http/config/load-config.ts'
 import type { ObservedRequest } from '../../http/request/rate-limit.ts'
 import type { ComposedLimiter } from '../../http/request/request-limiter.ts'
-import { createPathReader, createTargetReader } from '../../http/request/target.ts'
+import { createPathReader, createTargetReader, type RequestTarget } from '../../http/request/target.ts'
 import { createRequestContext } from '../../http/response/exchange.ts'
 import { isConnectionStray } from '../../http/response/forwarded-headers.ts'
 import { IncomingRequest, RequestHeaders } from '../../http/response/incoming-request.ts'
 import { createProtect, type ProtectOptions } from '../../http/response/protect.ts'
+import { createRefusal } from '../../http/response/refusal.ts'
 import type { ObservedDecision } from '../../library/decision.ts'
+import type { RouteHandler } from '../api/route.ts'
 import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
-import type { Reason } from './gateway-problem.ts'
-import type { Health } from './health.ts'
-import type { OwnAppOptions } from './own-app.ts'
+import { countDown, createGatewayProblem, type Reason, serveErrors } from './gateway-problem.ts'
+import { createHealthResponse, type Health } from './health.ts'
 import { isLoop, type UpstreamProxy } from './proxy.ts'
 
 export interface App {
   fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
 }
 
-export interface AppOptions
-  extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'>,
-    Pick<OwnAppOptions, 'readHealth' | 'routes' | 'operators' | 'log'> {
+export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
   readonly config: Config
   /** Names this deployment in `Via`, which shows a loop: see `createViaName`. */
   readonly viaName: string
   readonly proxy: UpstreamProxy
+  readonly readHealth: () => Promise<Health>
+  /** Answers of the gateway itself, by path below `/_sluice/`. */
+  readonly routes: ReadonlyMap<string, RouteHandler>
+  /** Answers everything else below `/_sluice`. */
+  readonly operators: RouteHandler | undefined
+  /** Surrounds all answers. */
+  readonly middleware?: readonly MiddlewareHandler[]
+  readonly timers?: Timers | undefined
+  /** Tests that a request comes with the variables of the app. */
+  readonly isOwnEnvironment?: ((env: Environment | undefined) => boolean) | undefined
+  readonly log: Log
 }
 
 /** Tells a function of each decision: of a proxy's request as the middleware does, of a question as the library does. */
@@ -47,11 +58,7 @@ export interface GatewayContext extends ComposedLimiter {
   readonly log: Log
 }
 
-const loadRefusal = createLoader(() => import('../../http/response/refusal.ts'))
-const loadProblem = createLoader(() => import('./gateway-problem.ts'))
-
-/** The canonical path of the gateway itself. */
-const OWN = '/_sluice'
+const ROOT = '/_sluice/'
 
 /** Paths of the gateway itself; no spelling of them is forwarded to the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
@@ -59,7 +66,14 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/
 
-export function createApp({ config, viaName, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
+/** What has been read of a request that can be read in one way only. */
+interface Received {
+  readonly fields: RequestHeaders
+  readonly target: RequestTarget
+}
+
+export function createApp(app: AppOptions): Hono {
+  const { config, viaName, proxy, readHealth, routes, operators, middleware = [], timers, log, ...options } = app
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
@@ -70,31 +84,42 @@ export function createApp({ config, viaName, proxy, readHealth, routes, operator
     const target = readTarget(url)
     return typeof target === 'string' ? '/' : target.path.canonical
   }
-  const loadOwnApp = createLoader(async () => {
-    const { createOwnApp } = await import('./own-app.ts')
-    return createOwnApp({ readHealth, routes, operators, log, getPath, receive, refuse })
-  })
+  const hono = new Hono({ getPath, router: new LinearRouter() })
+  for (const handler of middleware) hono.use(handler)
+  return hono
+    .get('/_sluice/health', createHandler(answerHealth))
+    .get('/_sluice/errors', serveErrors)
+    .all('/_sluice/*', createHandler(answerItself))
+    .all('*', createHandler(limitAndForward))
+    .onError((error) => {
+      log('error', { event: 'unexpected_error', error: error.name })
+      return createGatewayProblem('failed')
+    })
 
-  return {
-    async fetch(raw, env, executionCtx) {
-      try {
-        if (isOwn(getPath(raw))) return await (await loadOwnApp()).fetch(raw, env, executionCtx)
-        const response = await answer(raw, executionCtx)
-        // RFC 9110 §9.3.2
-        return raw.method === 'HEAD' ? new Response(null, response) : response
-      } catch (error) {
-        if (!(error instanceof Error)) throw error
-        log('error', { event: 'unexpected_error', error: error.name })
-        return answerProblem('failed')
-      }
-    },
+  /** Refuses requests that could be read in several ways, before anything else looks at them. */
+  function createHandler(answer: (raw: Request, received: Received, context: ExecutionContext) => Promise<Response>) {
+    return ({ req: { raw }, env, executionCtx }: Context) => {
+      const received = receive(raw, env)
+      return typeof received === 'string' ? refuse(received, executionCtx) : answer(raw, received, executionCtx)
+    }
   }
 
-  /** Takes a request to the upstream, or refuses it. */
-  async function answer(raw: Request, executionCtx: ExecutionContext): Promise<Response> {
-    const received = receive(raw)
-    if (typeof received === 'string') return refuse(received, executionCtx)
-    const { target, fields } = received
+  async function answerHealth(): Promise<Response> {
+    return createHealthResponse(await readHealth())
+  }
+
+  async function answerItself(raw: Request, { target }: Received, executionCtx: ExecutionContext): Promise<Response> {
+    const answer = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
+    const context = createContext(raw, executionCtx)
+    try {
+      return (await answer?.(raw, target, context)) ?? createGatewayProblem('not-served')
+    } finally {
+      context.deadlines.end()
+    }
+  }
+
+  /** One handler for both: between two, Hono would merge the headers of two responses. */
+  async function limitAndForward(raw: Request, { target, fields }: Received, executionCtx: ExecutionContext) {
     const { ambiguity } = target.path
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
       return refuse('ambiguous', executionCtx)
@@ -103,34 +128,35 @@ export function createApp({ config, viaName, proxy, readHealth, routes, operator
     if (isLoop(fields.get('Via'), viaName)) return refuse('loop', executionCtx)
     let request = new IncomingRequest(raw, fields)
     if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
-      const counted = (await loadProblem()).countDown(request)
+      const counted = countDown(request)
       if (counted instanceof Response) return counted
       request = counted
     }
-    const context = createRequestContext((work) => executionCtx.waitUntil(work), log, raw)
+    const context = createContext(raw, executionCtx)
+    const { deadlines } = context
     try {
       return await protect({ request, path: target.path, context }, (verdict, signal) =>
         verdict.outcome === 'admitted'
-          ? proxy(request, target, context.deadlines, signal, verdict.settlement)
-          : loadRefusal().then(({ createRefusal }) => createRefusal(verdict, fields)),
+          ? proxy(request, target, { deadlines, executionCtx, signal, settlement: verdict.settlement })
+          : createRefusal(verdict, fields),
       )
     } finally {
       // The runtime would drop the timer with the request, which costs more.
-      context.deadlines.end()
+      deadlines.end()
     }
   }
 
-  async function refuse(reason: Reason, context: Pick<CallContext, 'waitUntil'>): Promise<Response> {
+  function createContext(raw: Request, executionCtx: Pick<ExecutionContext, 'waitUntil'>): CallContext {
+    return createRequestContext((work) => executionCtx.waitUntil(work), log, raw, timers)
+  }
+
+  function refuse(reason: Reason, context: Pick<CallContext, 'waitUntil'>): Response {
     options.observer?.onUndecided('bad_request', context)
-    return answerProblem(reason)
+    return createGatewayProblem(reason)
   }
 
-  async function answerProblem(reason: Reason): Promise<Response> {
-    return (await loadProblem()).createGatewayProblem(reason)
-  }
-
-  /** @returns why it cannot be handled, or what has been read of it */
-  function receive(raw: Request) {
+  function receive(raw: Request, env: Environment | undefined): Reason | Received {
+    if (app.isOwnEnvironment?.(env) === false) return 'foreign-variables'
     const fields = RequestHeaders.read(raw.headers)
     if (!fields) return 'headers'
     if (raw.method === 'TRACE' || raw.method === 'TRACK') return 'method'
@@ -139,8 +165,4 @@ export function createApp({ config, viaName, proxy, readHealth, routes, operator
     // An absolute target has its own host, but Host must still be valid (RFC 9112 §3.2).
     return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'malformed'
   }
-}
-
-function isOwn(path: string): boolean {
-  return path === OWN || path.startsWith(`${OWN}/`)
 }

@@ -1,4 +1,4 @@
-/** Counts the bodies of requests on their way to the API. Loaded only if a policy may charge by what is measured. */
+/** Counts the bodies of requests on their way to the API. */
 import { markSynthetic } from '../../http/response/exchange.ts'
 import { IncomingRequest } from '../../http/response/incoming-request.ts'
 import { createProblemResponse } from '../../http/response/problem.ts'
@@ -13,9 +13,10 @@ const LENGTH_REQUIRED = {
 
 /** @returns a proxy that tells settlements the bytes of the request: announced, or else what has passed so far */
 export function countBodies(proxy: UpstreamProxy): UpstreamProxy {
-  return async (request, target, deadlines, signal, settlement) => {
+  return async (request, target, passage) => {
     const { raw, headers, method } = request
-    const forward = (counted: IncomingRequest) => proxy(counted, target, deadlines, signal, settlement)
+    const { settlement } = passage
+    const forward = (counted: IncomingRequest) => proxy(counted, target, passage)
     if (!raw.body || !settlement?.terms.some(({ kind }) => kind === 'bytes:request')) return forward(request)
     const length = headers.has('Transfer-Encoding') ? null : headers.get('Content-Length')
     settlement.requestBytes = 0

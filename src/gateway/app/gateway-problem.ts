@@ -21,6 +21,11 @@ const PROBLEMS = {
     'The Connection header names an end-to-end header, or too many.',
   ),
   failed: createProblem('internal_error', 500, 'Internal gateway error.'),
+  'foreign-variables': createProblem(
+    'misconfigured',
+    500,
+    'sluice/worker has the variables of its own Worker; for others, use createGateway() of sluice/gateway.',
+  ),
   headers: createProblem('too_many_headers', 431, 'Too many request headers (maximum 100).'),
   // RFC 5842 §7.2: the upstream has sent the request back, and it would loop forever.
   loop: createProblem('proxy_loop', 508, 'Proxy loop: the upstream points back to this gateway.'),

@@ -1,45 +1,53 @@
 /** Forwards admitted requests to the upstream. */
+import type { ExecutionContext } from 'hono'
 import type { Settlement } from '../../core/model/verdict.ts'
 import { type Deadlines, TOO_LATE } from '../../core/runtime/call-context.ts'
-import { createLoader } from '../../core/runtime/create-loader.ts'
 import { createDigest } from '../../core/runtime/digest.ts'
 import type { Log } from '../../core/runtime/log.ts'
-import type { Config } from '../../http/config/load-config.ts'
+import type { Config, Environment } from '../../http/config/load-config.ts'
 import type { RequestTarget } from '../../http/request/target.ts'
 import { markSynthetic } from '../../http/response/exchange.ts'
 import { createPassedTest, type IsPassed, removeHopByHop, SECRET_FIELD } from '../../http/response/forwarded-headers.ts'
 import type { IncomingRequest } from '../../http/response/incoming-request.ts'
 import { copyResponse } from '../../http/response/protect.ts'
-import type { Reason } from './gateway-problem.ts'
+import { createGatewayProblem, type Reason } from './gateway-problem.ts'
 
-const loadProblem = createLoader(() => import('./gateway-problem.ts'))
+/** An app that answers admitted requests where the gateway runs. It is given what the runtime gives a Worker. */
+export interface Upstream {
+  fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
+}
+
+/** What a request is forwarded with. */
+export interface Passage {
+  readonly deadlines: Deadlines
+  readonly executionCtx: ExecutionContext
+  /** Ends the upstream's work; left out if the response must be awaited. */
+  readonly signal?: AbortSignal | undefined
+  readonly settlement?: Settlement | undefined
+}
+
+/** Forwards a request, and answers with a response whose headers can be changed. */
+export type UpstreamProxy = (request: IncomingRequest, target: RequestTarget, passage: Passage) => Promise<Response>
 
 export interface ProxyOptions {
   readonly config: Config
   /** Names this deployment in `Via`: see `createViaName`. */
   readonly viaName: string
-  readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
+  readonly fetch: (input: Request | string, init: RequestInit, raw: Request, passage: Passage) => Promise<Response>
   readonly log: Log
 }
-
-export type UpstreamProxy = ReturnType<typeof createProxy>
 
 /**
  * Creates the proxy: method, path, query, body, cookies, redirects and WebSockets are forwarded unchanged, both bodies as
  * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
-export function createProxy({ config, viaName, fetch, log }: ProxyOptions) {
+export function createProxy({ config, viaName, fetch, log }: ProxyOptions): UpstreamProxy {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret } = config
   const isPassed = createPassedTest(config.forwardHeaders)
   const upstream = upstreamUrl === undefined ? 'UPSTREAM' : new URL(upstreamUrl).origin
 
-  return async function proxy(
-    request: IncomingRequest,
-    target: RequestTarget,
-    deadlines: Deadlines,
-    signal?: AbortSignal,
-    settlement?: Settlement,
-  ): Promise<Response> {
+  return async function proxy(request, target, passage) {
+    const { deadlines, signal, settlement } = passage
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, viaName, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
@@ -54,7 +62,8 @@ export function createProxy({ config, viaName, fetch, log }: ProxyOptions) {
     const hasBody = raw.body !== null
     if (!hasBody) init.method = method
     try {
-      const response = await deadlines.waitWithin(timeoutMs, fetch(hasBody ? new Request(url, raw) : url, init))
+      const input = hasBody ? new Request(url, raw) : url
+      const response = await deadlines.waitWithin(timeoutMs, fetch(input, init, raw, passage))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', upstream, timeoutMs })
       return createSynthetic('upstream-timeout')
@@ -66,8 +75,8 @@ export function createProxy({ config, viaName, fetch, log }: ProxyOptions) {
   }
 }
 
-async function createSynthetic(reason: Reason): Promise<Response> {
-  return markSynthetic((await loadProblem()).createGatewayProblem(reason))
+function createSynthetic(reason: Reason): Response {
+  return markSynthetic(createGatewayProblem(reason))
 }
 
 function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, viaName: string, isPassed: IsPassed) {

@@ -1,4 +1,4 @@
-/** Keeps clients at the gateway after a redirect. Loaded only with REWRITE_LOCATION. */
+/** Keeps clients at the gateway after a redirect. */
 import type { Config } from '../../http/config/load-config.ts'
 import type { UpstreamProxy } from './proxy.ts'
 
@@ -8,8 +8,8 @@ const FIELDS = ['Location', 'Content-Location']
 export function rewriteLocations(proxy: UpstreamProxy, { upstreamUrl }: Pick<Config, 'upstreamUrl'>): UpstreamProxy {
   // Behind a service binding, the API sees the gateway's own URL.
   if (upstreamUrl === undefined) return proxy
-  return async (request, target, ...others) => {
-    const response = await proxy(request, target, ...others)
+  return async (request, target, passage) => {
+    const response = await proxy(request, target, passage)
     for (const name of FIELDS) {
       const value = response.headers.get(name)
       if (value === null) continue

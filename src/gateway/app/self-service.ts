@@ -1,4 +1,4 @@
-/** `GET /_sluice/limits`: what is left for the caller. Loaded only with SELF_SERVICE. */
+/** `GET /_sluice/limits`: what is left for the caller. */
 
 import type { RequestCharge } from '../../core/model/charge.ts'
 import { toLimitStatus } from '../../core/model/verdict.ts'

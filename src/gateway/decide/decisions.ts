@@ -1,5 +1,6 @@
 /** Decisions for other programs and for proxies, below `/_sluice/`. Loaded only if there is a DECIDE_TOKEN. */
 
+import type { MiddlewareHandler } from 'hono'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Observer } from '../../http/response/exchange.ts'
 import { createProblem, createProblemResponse } from '../../http/response/problem.ts'
@@ -41,19 +42,26 @@ export function addDecisions(
 /**
  * Refuses what a proxy asks at any other path: dot segments of a client may have led out of the prefix that the proxy
  * has put before its path, and the proxy would take a response of the API for a permission.
+ * @param getApp the app whose middleware it is
  */
-export function refuseStray(app: App): App {
-  return {
-    async fetch(request, ...rest) {
-      const { pathname, searchParams: query } = new URL(request.url)
-      if (pathname === PATH) {
-        const response = await app.fetch(request, ...rest)
-        // What is refused before it is decided as well, such as too many headers.
-        return query.get('refusals') === '403' ? toKnownRefusal(response) : response
-      }
-      if (!request.headers.has(TOKEN_FIELD)) return app.fetch(request, ...rest)
-      return pathname.startsWith(`${PATH}/`) ? app.fetch(toForwarded(request), ...rest) : createProblemResponse(STRAY)
-    },
+export function refuseStray(getApp: () => App): MiddlewareHandler {
+  return async function refuse(c, next) {
+    const { raw } = c.req
+    const { pathname, searchParams: query } = new URL(raw.url)
+    if (pathname === PATH) {
+      await next()
+      // What is refused before it is decided as well, such as too many headers.
+      if (query.get('refusals') !== '403') return undefined
+      const response = toKnownRefusal(c.res)
+      // Hono would add the fields of the one before.
+      c.res = undefined
+      c.res = response
+      return undefined
+    }
+    if (!raw.headers.has(TOKEN_FIELD)) return next()
+    return pathname.startsWith(`${PATH}/`)
+      ? getApp().fetch(toForwarded(raw), c.env, c.executionCtx)
+      : createProblemResponse(STRAY)
   }
 }
 

@@ -41,7 +41,8 @@ const KNOWN_FOR_MS = 3_600_000
  */
 export class Recorder implements Observer, StageWatch, MirrorWatch {
   readonly #options: RecorderOptions
-  readonly #source = drawNumber().toString(36)
+  /** Drawn with the first flush: Workers have no randomness while they start. */
+  #source: string | undefined
   #number = 0
   /** Minutes that are in no flush yet, by their start; nearly always one. */
   #minutes = new Map<number, Minute>()
@@ -192,6 +193,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     const minutes = Array.from(this.#minutes.values(), (minute) => minute.toPeriod())
     if (minutes.length === 0) return
     this.#minutes.clear()
+    this.#source ??= drawNumber().toString(36)
     const flush = { source: this.#source, number: ++this.#number, minutes }
     this.#unsent = { flush, sinceMs: this.#options.now() }
   }

@@ -34,6 +34,8 @@ export interface RequestChargeBuilderOptions {
   readonly digestsOfTokens?: TextLru<string>
   /** Version of the policies, if earlier ones had the same names. */
   readonly edition?: string
+  /** Draws the number of a slot; default: 53 random bits. */
+  readonly drawSlot?: (() => number) | undefined
 }
 
 type Prepared = ReturnType<typeof preparePolicy>
@@ -63,7 +65,7 @@ export class RequestChargeBuilder {
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<ChargeResult> {
     const prepared = this.#prepared.get(policy) as Prepared
-    const { keyPrefix, ipv6Prefix, readClaim, mergesParameters } = this.#options
+    const { keyPrefix, ipv6Prefix, readClaim, mergesParameters, drawSlot = drawNumber } = this.#options
     const { method } = request
     const createInput = (): IdentityInput => ({
       request,
@@ -92,7 +94,7 @@ export class RequestChargeBuilder {
     const { letter } = ALGORITHMS[policy.algorithm]
     const key = formatKey(keyPrefix, policy.name, letter, digest)
     const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
-    return holdsSlots(policy) ? { ...charge, slot: drawNumber() } : charge
+    return holdsSlots(policy) ? { ...charge, slot: drawSlot() } : charge
   }
 
   /** Reads the digest where the identity is a token or address alone; a known token is neither read nor hashed again. */

@@ -2,7 +2,7 @@
 import type { CostTerm, ResponseHead } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
 import type { Admitted, ResponseCost, SlotHold, Verdict } from '../../core/model/verdict.ts'
-import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
+import { type CallContext, Deadlines, type Timers } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import { isMeasured } from '../request/charge-builder.ts'
@@ -103,9 +103,10 @@ export function createRequestContext(
   keepAlive: (work: Promise<unknown>) => void,
   log: Log,
   request?: Pick<Request, 'signal'>,
+  timers?: Timers,
 ): CallContext {
   return {
-    deadlines: new Deadlines(),
+    deadlines: new Deadlines(timers),
     isClientGone: () => request?.signal.aborted === true,
     waitUntil: (work) => keepAlive(logFailure(work, log)),
   }

@@ -9,17 +9,23 @@ export interface UpstashDatabase {
   readonly token: string
 }
 
+/** @param timeoutMs ends calls that no request waits for, at the cost of a signal for each */
+export type Connect = (database: UpstashDatabase, timeoutMs?: number) => RedisClient
+
 export interface UpstashStoreOptions
   extends UpstashDatabase,
-    Pick<RedisStoreParts, 'algorithms' | 'moreLua' | 'timeoutMs'> {}
+    Pick<RedisStoreParts, 'algorithms' | 'moreLua' | 'timeoutMs'> {
+  /** Default: `connectUpstash`. */
+  readonly connect?: Connect | undefined
+}
 
 export function openUpstashBackend(options: UpstashStoreOptions): Backend {
-  const { url, token, algorithms, moreLua, timeoutMs } = options
+  const { url, token, algorithms, moreLua, timeoutMs, connect = connectUpstash } = options
   return {
     limits: new RedisStore({
-      client: connectUpstash({ url, token }),
+      client: connect({ url, token }),
       // A Worker may have six open connections: hanging calls must end.
-      patientClient: connectUpstash({ url, token }, BACKGROUND_TIMEOUT_MS),
+      patientClient: connect({ url, token }, BACKGROUND_TIMEOUT_MS),
       algorithms,
       moreLua,
       timeoutMs,
@@ -27,18 +33,17 @@ export function openUpstashBackend(options: UpstashStoreOptions): Backend {
     }),
     async documents(key) {
       const { RedisDocuments } = await import('./documents/redis-documents.ts')
-      return new RedisDocuments({ client: connectUpstash({ url, token }), key, timeoutMs, secrets: [token] })
+      return new RedisDocuments({ client: connect({ url, token }), key, timeoutMs, secrets: [token] })
     },
     async counters({ keyPrefix, timeoutMs }) {
       const { RedisCounters } = await import('./counters/redis-counters.ts')
-      const client = connectUpstash({ url, token }, timeoutMs)
+      const client = connect({ url, token }, timeoutMs)
       return new RedisCounters({ client, keyPrefix, timeoutMs, secrets: [token] })
     },
   }
 }
 
-/** @param timeoutMs ends calls that no request waits for, at the cost of a signal for each */
-export function connectUpstash({ url, token }: UpstashDatabase, timeoutMs?: number): RedisClient {
+export const connectUpstash: Connect = ({ url, token }, timeoutMs) => {
   const signal = timeoutMs === undefined ? {} : { signal: () => AbortSignal.timeout(timeoutMs) }
   return adaptUpstash(new Redis({ url, token, ...UPSTASH_OPTIONS, ...signal }))
 }

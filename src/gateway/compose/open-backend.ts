@@ -1,16 +1,17 @@
 /** Opens the store of a configuration, by its kind. */
-import { consoleLog } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import type { ObjectNamespace } from '../../core/store/durable-object/objects.ts'
 import { openMemoryBackend } from '../../core/store/memory/memory-store.ts'
 import type { UpstashDatabase } from '../../core/store/redis/upstash-backend.ts'
-import { type Config, type Environment, isBinding } from '../../http/config/load-config.ts'
+import { isBinding } from '../../http/config/load-config.ts'
 import { STORE_KINDS, type StoreKind } from '../../http/config/store-kinds.ts'
+import type { Setting } from './setting.ts'
 
-type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
+type OpenBackend = (setting: Setting) => Promise<Backend>
 
 export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
-  async redis({ redis, shards, policies, rules, decideToken, storeTimeoutMs: timeoutMs }, _env, now) {
+  async redis({ config, clocks: { now, readLatestMs = now }, host: { connect } }) {
+    const { redis, shards, policies, rules, decideToken, storeTimeoutMs: timeoutMs } = config
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
     // Runtime rules and questions for decisions may use any algorithm.
@@ -18,16 +19,17 @@ export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
       !rules && !decideToken && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
     const moreLua = isPlain ? undefined : (await import('../../core/store/redis/more-lua.ts')).LUA
     const { openUpstashBackend } = await import('../../core/store/redis/upstash-backend.ts')
-    const open = (database: UpstashDatabase) => openUpstashBackend({ ...database, algorithms, moreLua, timeoutMs })
+    const open = (database: UpstashDatabase) =>
+      openUpstashBackend({ ...database, algorithms, moreLua, timeoutMs, connect })
     if (!shards) return open(redis)
     const { joinBackends } = await import('../../core/engine/join-backends.ts')
     return joinBackends(
       shards.map((shard) => ({ ...shard, backend: open(shard) })),
-      { now, timeoutMs },
+      { now: readLatestMs, timeoutMs },
     )
   },
 
-  async 'durable-object'({ storeTimeoutMs }, env) {
+  async 'durable-object'({ env, config: { storeTimeoutMs } }) {
     const { name, method } = STORE_KINDS['durable-object'].binding
     const namespace = env[name]
     if (!isBinding<ObjectNamespace>(namespace, method)) throw new Error('a store in objects without their binding')
@@ -35,9 +37,9 @@ export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
     return openObjectBackend(namespace, storeTimeoutMs)
   },
 
-  async memory(_config, _env, now) {
+  async memory({ clocks: { now, readLatestMs = now }, log }) {
     const message = 'no shared store: each isolate enforces limits by itself'
-    consoleLog('warn', { event: 'in_memory_store', message })
-    return openMemoryBackend(now)
+    log('warn', { event: 'in_memory_store', message })
+    return openMemoryBackend(readLatestMs)
   },
 }
