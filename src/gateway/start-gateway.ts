@@ -22,9 +22,16 @@ const MAX_TURNS = 1_000
  * @param variables undefined if they are only known with a request
  */
 export async function startGateway(variables: Environment | undefined): Promise<App> {
-  const starting = variables && start(variables, { isOwnEnvironment: createEnvironmentTest(variables) })
-  const started = starting?.catch((error) => {
-    if (error instanceof OptionError) return answerMisconfigured(error)
+  if (!variables) return startWithFirstRequest()
+  const isOwnEnvironment = createEnvironmentTest(variables)
+  const started = start(variables, { isOwnEnvironment }).catch((error) => {
+    if (error instanceof OptionError) {
+      // An app may have no variables of the gateway, and pass them to it.
+      const [wrong, other] = [answerMisconfigured(error), startWithFirstRequest()]
+      return {
+        fetch: (...args: Parameters<App['fetch']>) => (isOwnEnvironment(args[1]) ? wrong : other).fetch(...args),
+      }
+    }
     consoleLog('error', { event: 'unexpected_error', error: `${error}`, at: 'start' })
     return undefined
   })
@@ -54,18 +61,18 @@ async function start(env: Environment, host: Host): Promise<App> {
 }
 
 /** @returns undefined if it is not done after a number of microtasks @throws its error */
-async function waitForTurns<T>(work: Promise<T> | undefined): Promise<T | undefined> {
-  let isOver = work === undefined
+async function waitForTurns<T>(work: Promise<T>): Promise<T | undefined> {
+  let isOver = false
   const end = () => {
     isOver = true
   }
-  work?.then(end, end)
+  work.then(end, end)
   for (let turns = 0; !isOver && turns < MAX_TURNS; turns++) await undefined
   return isOver ? work : undefined
 }
 
 /** @param started is over before the first request, if it ever is */
-function startWithFirstRequest(started: Promise<App | undefined> | undefined): App {
+function startWithFirstRequest(started?: Promise<App | undefined>): App {
   let app: App | undefined
   started?.then((late) => {
     app = late

@@ -64,7 +64,7 @@ describe('createGateway() before an app', () => {
   test('gives a slot back when a streamed answer ends', async () => {
     const first = await get('/stream')
     expect([first.status, (await get('/stream')).status]).toEqual([200, 429])
-    expect((await first.arrayBuffer()).byteLength).toBe(64 * 2 ** 20)
+    expect((await first.arrayBuffer()).byteLength).toBe(24 * 2 ** 20)
     await expect.poll(async () => (await get('/stream')).status).toBe(200)
   })
 
@@ -126,7 +126,20 @@ test('the examples of docs/gateway.md run as they stand', async () => {
   expect(answers.slice(4)).toEqual([own, [200, 'from the API'], [200, 'from the API'], refused])
 })
 
-test('a Worker that calls sluice/worker with other variables is refused by name', async () => {
+test('a Worker without variables of the gateway may pass them to sluice/worker', async () => {
+  const upstream = await startUpstream((_, response) => response.end('from the API'))
+  onTestFinished(() => upstream.stop())
+  const bundle = await buildBundle({ source: 'test/support/workers/other-variables.ts' })
+  bundles.push(bundle)
+  const bindings = { PASSED: { ...redisBindings(), RATE_LIMITS: '1/1h', UPSTREAM_URL: upstream.url } }
+  const worker = await startDirectGateway({ bundle, bindings })
+  onTestFinished(() => worker.stop())
+  const statuses = []
+  for (let sent = 0; sent < 2; sent++) statuses.push((await fetch(worker.url, { headers: CALLER })).status)
+  expect(statuses).toEqual([200, 429])
+})
+
+test('a Worker that calls sluice/worker with variables other than its own is refused by name', async () => {
   const worker = await start('test/support/workers/other-variables.ts', { UPSTREAM_URL: 'https://api.example.com' })
   onTestFinished(() => worker.stop())
   const response = await fetch(worker.url, { headers: CALLER })

@@ -14,7 +14,7 @@ const app = new Hono<{ Bindings: { GREETING: string } }>()
   })
   // More than any buffer on its way holds, so that it ends when a client has read it.
   .get('/stream', () => {
-    let left = 64
+    let left = 24
     const pull = (controller: ReadableStreamDefaultController) => {
       controller.enqueue(new Uint8Array(2 ** 20))
       if (--left === 0) controller.close()

@@ -2,6 +2,6 @@
 import worker from '../../../src/worker.ts'
 
 export default {
-  fetch: (request: Request, env: object, ctx: ExecutionContext) =>
-    worker.fetch(request, { ...env, RATE_LIMITS: '1/1h' }, ctx),
+  fetch: (request: Request, env: { readonly PASSED?: object }, ctx: ExecutionContext) =>
+    worker.fetch(request, { ...env, RATE_LIMITS: '1/1h', ...env.PASSED }, ctx),
 }
