@@ -108,7 +108,7 @@ export const serve = defineCommand({
       )
       const waitUntil = createWaitUntil(pending)
       const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
-      const fetch = await withRuleMetrics(gateway.app.fetch, gateway.config, grpcServer)
+      const fetch = await withHitMetrics(gateway.app.fetch, gateway.config, grpcServer)
       const isLast = () => ending.signal.aborted
       const server = createServer(createListener(getRequestListener, fetch, waitUntil, isLast)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -168,13 +168,13 @@ function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUnti
 
 type Fetch = App['fetch']
 
-/** Adds what Prometheus reads of rules, if it may read anything. */
-async function withRuleMetrics(fetch: Fetch, { metrics }: Config, server: RateLimitServer | undefined): Promise<Fetch> {
+/** Adds what Prometheus reads of limits, if it may read anything. */
+async function withHitMetrics(fetch: Fetch, { metrics }: Config, server: RateLimitServer | undefined): Promise<Fetch> {
   if (!metrics || !server) return fetch
-  const { createRuleMetrics, RULE_METRICS_PATH } = await import('./rule-metrics.ts')
-  const answer = createRuleMetrics(metrics.token, () => server.listCounts())
+  const { createHitMetrics, HIT_METRICS_PATH } = await import('./hit-metrics.ts')
+  const answer = createHitMetrics(metrics.token, () => server.listCounts())
   return async (request, ...rest) => {
-    const response = new URL(request.url).pathname === RULE_METRICS_PATH ? await answer(request) : undefined
+    const response = new URL(request.url).pathname === HIT_METRICS_PATH ? await answer(request) : undefined
     return response ?? fetch(request, ...rest)
   }
 }

@@ -16,6 +16,8 @@ export const UNITS = {
 
 export type Unit = keyof typeof UNITS
 
+export const MAX_UINT32 = 2 ** 32 - 1
+
 export interface Descriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[]
   readonly limit: { readonly requestsPerUnit: number; readonly unit: Unit | 'UNKNOWN' | number } | null

@@ -12,7 +12,9 @@ import { fromJSON } from '@grpc/proto-loader'
 import { StoreError } from '../core/model/store.ts'
 import type { Log } from '../core/runtime/log.ts'
 import { createRequestContext } from '../http/response/exchange.ts'
-import { createDecide, type DecideOptions, RequestError } from './decide.ts'
+import { createRequestDecider, type RequestDeciderOptions } from './decide-request.ts'
+import { type HitCount, HitCounts } from './hit-counts.ts'
+import { RequestError } from './match-descriptors.ts'
 import {
   HEALTH_SERVICE,
   type HealthCheckRequest,
@@ -21,25 +23,22 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from './messages.ts'
-import { type RuleCount, RuleCounts } from './rule-counts.ts'
 import { readCredentials, type TlsFiles } from './tls.ts'
 import type { WatchedConfig } from './watch-config.ts'
 
 export interface RateLimitServer {
   readonly port: number
-  listCounts(): readonly RuleCount[]
+  listCounts(): readonly HitCount[]
   /** Tells clients to go elsewhere, and answers what it has begun to; what takes longer is cut off. */
   drain(timeoutMs: number): Promise<void>
 }
 
-export interface RateLimitServerOptions extends Omit<DecideOptions, 'counts'> {
+export interface RateLimitServerOptions extends Omit<RequestDeciderOptions, 'counts'> {
   readonly host: string
   readonly port: number
   readonly watched: WatchedConfig
   /** Without it, clients talk in the clear. */
   readonly tls?: TlsFiles | undefined
-  /** Is told of changed certificates. */
-  readonly note: (text: string) => void
   readonly waitUntil: (work: Promise<unknown>) => void
   readonly log: Log
 }
@@ -52,8 +51,8 @@ const HEALTHY = ['', RATE_LIMIT, 'ratelimit']
 export async function startRateLimitServer(options: RateLimitServerOptions): Promise<RateLimitServer> {
   const { host, port, watched, waitUntil, log, tls, note } = options
   const credentials = readCredentials(tls, note)
-  const counts = new RuleCounts()
-  const decide = createDecide({ ...options, counts })
+  const counts = new HitCounts()
+  const decideRequest = createRequestDecider({ ...options, counts })
   const server = new Server()
   const watchers = new Set<ServerWritableStream<HealthCheckRequest, HealthCheckResponse>>()
   let isDraining = false
@@ -68,7 +67,7 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
     }
     const context = { ...createRequestContext(waitUntil, log), isClientGone: () => call.cancelled }
     try {
-      answer(null, await decide(call.request, watched.domains, context))
+      answer(null, await decideRequest(call.request, watched.domains, context))
     } catch (error) {
       answer(toStatus(error, log))
     } finally {

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { OnStoreError } from '../core/model/policy.ts'
-import { type ConfigFile, type Domains, readDomains } from './rules.ts'
+import { type ConfigFile, type Domains, readDomains } from './rate-limits.ts'
 
 /** Mounted volumes change by a link to another folder, of which watchers of files hear nothing. */
 const READ_EVERY_MS = 1_000

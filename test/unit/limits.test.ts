@@ -56,8 +56,8 @@ test.each([
   ['10/1s, 5', '"5" lacks a window'],
   ['10/1s, 5/1sec', '"1sec" is no duration from 1ms to 53w such as "30s" (units ms s m h d w)'],
   ['10/1s; 5/1m', '"1s; 5/1m" is no duration from 1ms to 53w such as "30s" (units ms s m h d w)'],
-  ['0/1s', '"0" is no limit from 1 to 1000000000'],
-  ['ten/1s', '"ten" is no limit from 1 to 1000000000'],
+  ['0/1s', '"0" is no limit from 1 to 4294967295'],
+  ['ten/1s', '"ten" is no limit from 1 to 4294967295'],
   ['5/1s, 7/1s', 'each window once; day, week, month and year with "quota"'],
   ['5/day', 'each window once; day, week, month and year with "quota"'],
 ])('explainLimits() says of %j: %s', (text, expected) => {

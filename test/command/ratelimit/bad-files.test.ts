@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readDomains } from '../../../src/ratelimit-service/rules.ts'
+import { readDomains } from '../../../src/ratelimit-service/rate-limits.ts'
 
 const read = (...texts: readonly string[]) =>
   readDomains(
@@ -69,7 +69,6 @@ describe('readDomains() says file, line, column and what was expected', () => {
       /^a\.yaml:4:22: expected a val/,
     ],
     ['no boolean', withDescriptor('key: k', 'shadow_mode: 7'), /^a\.yaml:4:18: expected true or false, got "7"$/],
-    ['quota mode', withDescriptor('key: k', 'quota_mode: true'), /^a\.yaml:4:17: expected no quota_mode/],
     [
       'limits beside a unit',
       withRateLimit('limits: 1/1s, unit: day'),
