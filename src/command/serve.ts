@@ -20,7 +20,7 @@ import { integer } from '../http/config/values.ts'
 import { createProblemResponse, NOT_SERVED, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import type { RateLimitServer } from '../ratelimit-service/server.ts'
 import { CommandError, findCause } from './command-error.ts'
-import { createOption } from './read-option.ts'
+import { createOption, duration } from './read-option.ts'
 import { connect } from './redis/connection.ts'
 import { openDatabases } from './redis/open-database.ts'
 import { readSettings } from './settings/settings.ts'
@@ -33,6 +33,8 @@ const SILENCE_MS = 5_000
 /** Requests that are still being answered have so long; orchestrators commonly kill after 30 seconds. */
 const DRAIN_MS = 10_000
 const DRAIN_EVERY_MS = 50
+/** Clients that keep a connection find processes that were added only when they connect anew. */
+const MAX_CONNECTION_AGE_MS = 300_000
 /** For so long, connections that are kept may be used once more. */
 const GRACE_MS = 500
 /** Longer than proxies keep idle connections: they would send a request into one that is just being closed. */
@@ -62,6 +64,16 @@ export const serve = defineCommand({
       .addOption(new Option('--grpc-cert <file>', 'with --grpc: its certificates, for TLS'))
       .addOption(new Option('--grpc-key <file>', 'with --grpc-cert: its private key'))
       .addOption(new Option('--grpc-client-ca <file>', 'with --grpc-cert: authorities of clients'))
+      .addOption(
+        createOption('--grpc-max-connection-age <duration>', 'with --grpc: then a client connects anew', duration)
+          .env('GRPC_MAX_CONNECTION_AGE')
+          .default(MAX_CONNECTION_AGE_MS, '5m'),
+      )
+      .addOption(
+        createOption('--grpc-max-connection-age-grace <duration>', 'for what it has begun by then', duration)
+          .env('GRPC_MAX_CONNECTION_AGE_GRACE')
+          .default(DRAIN_MS, '10s'),
+      )
       .addOption(new Option('--each-descriptor', 'with --grpc: charge each descriptor by itself, not all or none'))
       .addOption(new Option('--on-decision <file>', 'module whose default export is called with each decision'))
       .addOption(REDIS)
@@ -108,7 +120,7 @@ export const serve = defineCommand({
       )
       const waitUntil = createWaitUntil(pending)
       const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
-      const fetch = await withHitMetrics(gateway.app.fetch, gateway.config, grpcServer)
+      const fetch = await serveHttp(gateway.app.fetch, gateway.config, grpcServer)
       const isLast = () => ending.signal.aborted
       const server = createServer(createListener(getRequestListener, fetch, waitUntil, isLast)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -151,8 +163,7 @@ function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUnti
   const decide = (request: Request) => {
     // The adapter lets hosts through that are none, such as 999.1.1.1.
     if (!URL.canParse(request.url)) return createProblemResponse(TARGET_PROBLEMS.malformed)
-    const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
-    return isOwn ? fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
+    return fetch(request, {}, context)
   }
   const answer = adapt(async (request, { incoming, outgoing }) => {
     const response = await decide(request)
@@ -168,14 +179,28 @@ function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUnti
 
 type Fetch = App['fetch']
 
-/** Adds what Prometheus reads of limits, if it may read anything. */
-async function withHitMetrics(fetch: Fetch, { metrics }: Config, server: RateLimitServer | undefined): Promise<Fetch> {
-  if (!metrics || !server) return fetch
+/** Serves what is below `/_sluice/`, and what is asked of the rate limit service over HTTP; its metrics if anybody may read them. */
+async function serveHttp(
+  fetch: Fetch,
+  { metrics, decideToken }: Config,
+  server: RateLimitServer | undefined,
+): Promise<Fetch> {
+  const serveOwn: Fetch = async (request, ...rest) => {
+    const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
+    return isOwn ? fetch(request, ...rest) : createProblemResponse(NOT_SERVED)
+  }
+  if (!server) return serveOwn
   const { createHitMetrics, HIT_METRICS_PATH } = await import('./hit-metrics.ts')
-  const answer = createHitMetrics(metrics.token, () => server.listCounts())
+  const { createRateLimitRoutes } = await import('./ratelimit-routes.ts')
+  const routes = new Map(createRateLimitRoutes(server, decideToken ?? ''))
+  if (metrics)
+    routes.set(
+      HIT_METRICS_PATH,
+      createHitMetrics(metrics.token, () => server.listCounts()),
+    )
   return async (request, ...rest) => {
-    const response = new URL(request.url).pathname === HIT_METRICS_PATH ? await answer(request) : undefined
-    return response ?? fetch(request, ...rest)
+    const response = await routes.get(new URL(request.url).pathname)?.(request)
+    return response ?? serveOwn(request, ...rest)
   }
 }
 
@@ -195,16 +220,15 @@ interface RateLimitOptions {
   readonly grpcCert?: string | undefined
   readonly grpcKey?: string | undefined
   readonly grpcClientCa?: string | undefined
+  readonly grpcMaxConnectionAge: number
+  readonly grpcMaxConnectionAgeGrace: number
   readonly ratelimitConfig?: string | undefined
   readonly eachDescriptor?: true | undefined
 }
 
 /** Loads the rate limit service, if it is wanted. @returns what starts it */
-async function loadRateLimits(
-  { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, eachDescriptor }: RateLimitOptions,
-  cwd: string,
-  note: (text: string) => void,
-) {
+async function loadRateLimits(options: RateLimitOptions, cwd: string, note: (text: string) => void) {
+  const { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, eachDescriptor } = options
   if (grpc === undefined || ratelimitConfig === undefined) {
     const stray = grpc ?? ratelimitConfig ?? eachDescriptor ?? grpcCert ?? grpcKey ?? grpcClientCa
     if (stray === undefined) return undefined
@@ -227,7 +251,8 @@ async function loadRateLimits(
     try {
       const watched = openConfig(path, config.onStoreError, note)
       const isEachAlone = eachDescriptor === true
-      const server = { watched, waitUntil, host, port: grpc, tls, note }
+      const { grpcMaxConnectionAge: maxConnectionAgeMs, grpcMaxConnectionAgeGrace: maxConnectionAgeGraceMs } = options
+      const server = { watched, waitUntil, host, port: grpc, tls, note, maxConnectionAgeMs, maxConnectionAgeGraceMs }
       return await startRateLimitServer({ engine, config, watch, now, log, isEachAlone, ...server })
     } catch (error) {
       throw new CommandError((error as Error).message)

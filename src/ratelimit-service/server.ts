@@ -28,6 +28,9 @@ import type { WatchedConfig } from './watch-config.ts'
 
 export interface RateLimitServer {
   readonly port: number
+  readonly isDraining: boolean
+  /** Decides what was asked elsewhere than over gRPC. @throws {RequestError} */
+  decide(request: RateLimitRequest): Promise<RateLimitResponse>
   listCounts(): readonly HitCount[]
   /** Tells clients to go elsewhere, and answers what it has begun to; what takes longer is cut off. */
   drain(timeoutMs: number): Promise<void>
@@ -39,6 +42,10 @@ export interface RateLimitServerOptions extends Omit<RequestDeciderOptions, 'cou
   readonly watched: WatchedConfig
   /** Without it, clients talk in the clear. */
   readonly tls?: TlsFiles | undefined
+  /** A connection is closed after this, so that its client finds servers that were added since. */
+  readonly maxConnectionAgeMs: number
+  /** What a connection that is being closed has begun is answered for this time. */
+  readonly maxConnectionAgeGraceMs: number
   readonly waitUntil: (work: Promise<unknown>) => void
   readonly log: Log
 }
@@ -49,11 +56,14 @@ const HEALTHY = ['', RATE_LIMIT, 'ratelimit']
 
 /** @throws {Error} if it cannot listen there, or cannot use its certificates */
 export async function startRateLimitServer(options: RateLimitServerOptions): Promise<RateLimitServer> {
-  const { host, port, watched, waitUntil, log, tls, note } = options
+  const { host, port, watched, waitUntil, log, tls, note, maxConnectionAgeMs, maxConnectionAgeGraceMs } = options
   const credentials = readCredentials(tls, note)
   const counts = new HitCounts()
   const decideRequest = createRequestDecider({ ...options, counts })
-  const server = new Server()
+  const server = new Server({
+    'grpc.max_connection_age_ms': maxConnectionAgeMs,
+    'grpc.max_connection_age_grace_ms': maxConnectionAgeGraceMs,
+  })
   const watchers = new Set<ServerWritableStream<HealthCheckRequest, HealthCheckResponse>>()
   let isDraining = false
 
@@ -65,11 +75,17 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
     if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
       return answer({ code: status.DEADLINE_EXCEEDED, details: 'the deadline is over' })
     }
-    const context = { ...createRequestContext(waitUntil, log), isClientGone: () => call.cancelled }
     try {
-      answer(null, await decideRequest(call.request, watched.domains, context))
+      answer(null, await decide(call.request, () => call.cancelled))
     } catch (error) {
       answer(toStatus(error, log))
+    }
+  }
+
+  async function decide(request: RateLimitRequest, isClientGone = () => false): Promise<RateLimitResponse> {
+    const context = { ...createRequestContext(waitUntil, log), isClientGone }
+    try {
+      return await decideRequest(request, watched.domains, context)
     } finally {
       context.deadlines.end()
     }
@@ -97,6 +113,10 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
   })
   return {
     port: bound,
+    get isDraining() {
+      return isDraining
+    },
+    decide: (request) => decide(request),
     listCounts: () => counts.list(),
     async drain(timeoutMs) {
       isDraining = true

@@ -332,6 +332,60 @@ test('ON_STORE_ERROR=closed refuses while Redis is down', async () => {
   expect(stderr).toContain('unavailable by closed\n')
 })
 
+describe('at the HTTP port', () => {
+  const send = (serving: ServingProcess, path: string, init: RequestInit = {}) =>
+    fetch(new URL(path, serving.url), init)
+  const headers = { Authorization: `Bearer ${DECIDE_TOKEN}`, 'Content-Type': 'application/json' }
+
+  test('/json decides as gRPC does, and /healthcheck tells that it serves', async () => {
+    const { serving, client } = await start()
+    const ask = async (body: unknown) => {
+      const answer = await send(serving, '/json', { method: 'POST', headers, body: JSON.stringify(body) })
+      return [answer.status, (await answer.json()) as { overallCode?: string; statuses?: object }] as const
+    }
+    const descriptors = [{ entries: [{ key: 'user', value: 'json' }], hits_addend: '9' }]
+    const [status, { overallCode, statuses }] = await ask({ domain: 'd', descriptors })
+    expect([status, overallCode, statuses]).toEqual([
+      200,
+      'OK',
+      [
+        {
+          ...{ code: 'OK', limitRemaining: 1, durationUntilReset: expect.stringMatching(/^[\d.]+s$/) },
+          currentLimit: { name: 'by-user', requestsPerUnit: 10, unit: 'HOUR' },
+        },
+      ],
+    ])
+    expect(await ask({ domain: 'd', descriptors })).toMatchObject([429, { overallCode: 'OVER_LIMIT' }])
+    expect(await ask({ domain: 'd' })).toMatchObject([400, { detail: 'expected at least one descriptor' }])
+    expect(await ask({ domain: 'd', descriptors: [{ entry: [] }] })).toMatchObject([400, { code: 'invalid_input' }])
+    expect((await send(serving, '/json', { method: 'POST', body: '{}' })).status).toBe(401)
+    expect((await send(serving, '/elsewhere')).status).toBe(404)
+    const health = await send(serving, '/healthcheck')
+    expect([health.status, await health.text()]).toEqual([200, 'OK'])
+    client[Symbol.dispose]()
+    await serving.stop()
+  })
+})
+
+test('a connection is closed when it is old, and clients notice nothing', async () => {
+  const { serving, client } = await start({ GRPC_MAX_CONNECTION_AGE: '50ms' })
+  const session = connect(`http://${serving.grpc}`)
+  const closed = once(session, 'close')
+  await once(session, 'goaway')
+  await closed
+  for (let time = 0; time < 10; time++) await client.ask('d', [descriptor(['large', 'age'])])
+  expect((await client.ask('d', [descriptor(['large', 'age'])])).statuses[0]?.limitRemaining).toBe(3_999_989)
+  client[Symbol.dispose]()
+  expect((await serving.end()).stderr).toBe('')
+})
+
+test('an unknown domain is noted once', async () => {
+  const { serving, client } = await start()
+  for (let time = 0; time < 2; time++) await client.ask('dd', [descriptor(['user', 'a'])])
+  client[Symbol.dispose]()
+  expect((await serving.end()).stderr).toBe('"dd" is no domain of the configuration, so it limits nothing\n')
+})
+
 test('SIGTERM: health turns to NOT_SERVING, and what was begun is answered', async () => {
   const { serving, client } = await start({ STORE: '', REDIS_URL: `redis://127.0.0.1:${inject('redisPort')}` })
   const watch = client.health.Watch as unknown as (request: object) => ClientReadableStream<{ status: string }>
