@@ -4,7 +4,7 @@ import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ClientReadableStream } from '@grpc/grpc-js'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { openConfig } from '../../../src/ratelimit-service/watch-config.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
@@ -294,6 +294,23 @@ test('openConfig() keeps what it has while a file is wrong, and says so once', a
     expect.stringMatching(/^ENOENT: .*; the configuration before stays active$/),
     `${path}: the changed configuration is active`,
   ])
+})
+
+test('openConfig() notes each time that a file vanishes, also if it returns unchanged', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const path = join(folder, 'vanishing.yaml')
+  const notes: string[] = []
+  writeFileSync(path, CONFIG)
+  const watched = openConfig(path, 'local', (text) => notes.push(text))
+  for (let time = 1; time <= 2; time++) {
+    rmSync(path)
+    vi.advanceTimersByTime(2_000)
+    expect(notes).toHaveLength(time)
+    writeFileSync(path, CONFIG)
+    vi.advanceTimersByTime(2_000)
+  }
+  watched.close()
 })
 
 test('a decision whose deadline is over charges nothing', async () => {
