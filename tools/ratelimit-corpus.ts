@@ -16,9 +16,9 @@ const tests = read('test/config/config_test.go').text
 
 /** Files that are loaded together, and whether the test expects an error of them. */
 const groups = new Map<string, boolean>()
-const loadsOf = (code: string) => [...code.matchAll(/loadFile\("(.+?)"\)/g)].map(([, name]) => `test/config/${name}`)
+const findLoads = (code: string) => [...code.matchAll(/loadFile\("(.+?)"\)/g)].map(([, name]) => `test/config/${name}`)
 for (const [, code = ''] of tests.matchAll(/^\texpectConfigPanic\((.*?)^\t\t"/gms))
-  groups.set(loadsOf(code).join(), true)
+  groups.set(findLoads(code).join(), true)
 const isJudged = (name: string) => [...groups.keys()].some((group) => group.split(',').at(-1) === name)
 for (const pattern of [
   'examples/ratelimit/config/*.yaml',
@@ -28,7 +28,7 @@ for (const pattern of [
   for (const name of globSync(pattern, { cwd: folder }).sort()) if (!isJudged(name)) groups.set(name, false)
 }
 // Merged domains are loaded one by one, and must not be refused for themselves.
-for (const name of loadsOf(tests).filter((each) => basename(each).startsWith('merge_'))) groups.set(name, false)
+for (const name of findLoads(tests).filter((each) => basename(each).startsWith('merge_'))) groups.set(name, false)
 
 // Placeholders such as <uint> are no configuration.
 const inReadme = [...read('README.md').text.matchAll(/^```yaml\n(domain:[^<]*?)^```/gm)].map(([, text = ''], at) => ({

@@ -96,7 +96,7 @@ export interface Registry {
 }
 
 /** Publishes packages in order, up to the first that fails; those that an earlier run has published are left as they are. */
-export function publishPackages(packages: readonly PackedPackage[], registry: Registry): readonly string[] {
+export function releaseInOrder(packages: readonly PackedPackage[], registry: Registry): readonly string[] {
   for (const { name, file, integrity } of packages) {
     const published = registry.findIntegrity(name)
     if (published === integrity) continue
@@ -118,7 +118,7 @@ async function releasePackages(version: string, isDry: boolean): Promise<readonl
         .digest('base64')}`,
     }
   })
-  return publishPackages(await Promise.all(packages), {
+  return releaseInOrder(await Promise.all(packages), {
     findIntegrity(name) {
       if (isDry) return undefined
       const { stdout } = spawnSync('npm', ['view', `${name}@${version}`, 'dist.integrity'], { encoding: 'utf8' })

@@ -50,13 +50,13 @@ export function isOverLimit(descriptors: readonly JudgedDescriptor[]): boolean {
 }
 
 export function createCharger({ engine, config, now, isEachAlone }: ChargerOptions) {
-  return async function chargeRequest(
+  return async function decideCharges(
     { counted, refused }: MatchedRequest,
     context: CallContext,
   ): Promise<ChargedRequest> {
-    await giveBack(counted)
+    await reduceCounts(counted)
     const withoutCount = refused.map(({ rateLimit }) => ({ rateLimit, isFull: true, fitting: 0, limits: [] }))
-    const decided = await (isEachAlone ? chargeEach(counted, context) : chargeTogether(counted, withoutCount, context))
+    const decided = await (isEachAlone ? decideEach(counted, context) : decideTogether(counted, withoutCount, context))
     return { ...decided, outcomes: [...decided.outcomes, ...withoutCount] }
   }
 
@@ -65,7 +65,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
    * by its own. What asks, what can never fit, and what is not the strictest is looked at before; so are quotas beside
    * other limits, which must not be charged if all quotas are full.
    */
-  async function chargeTogether(
+  async function decideTogether(
     counted: readonly CountedDescriptor[],
     withoutCount: readonly Outcome[],
     context: CallContext,
@@ -91,8 +91,8 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
     const isSeen = (each: CountedDescriptor) => !isPaid(each) || (hasOthers && each.rateLimit.isQuota)
 
     const seen = await ask('peek', counted.filter(isSeen).map(toCharge), context)
-    const isFullIn = (asked: Asked, each: CountedDescriptor) =>
-      each.hits >= 0 && ((each.hits > 0 && !fits(each)) || asked.isFull(toCharge(each)))
+    const isFullIn = (answers: Answers, each: CountedDescriptor) =>
+      each.hits >= 0 && ((each.hits > 0 && !fits(each)) || answers.isFull(toCharge(each)))
     const judged = counted.map((each) => ({ ...each, isFull: isSeen(each) && isFullIn(seen, each) }))
     const isOver = isOverLimit([...judged, ...withoutCount])
     const paid = await ask(isOver ? 'peek' : 'take', [...payers.values()].map(toCharge), context)
@@ -102,7 +102,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
       const limits = seen.find(toCharge(each))
       const payer = payers.get(each.charge.key)
       const isCharged = payer && !isOver && paid.isGranted && !paid.isFull(toCharge(payer))
-      return isCharged ? spend(limits, toCharge(payer).cost, paid.find(toCharge(payer))) : limits
+      return isCharged ? subtractPaid(limits, toCharge(payer).cost, paid.find(toCharge(payer))) : limits
     }
     const outcomes = counted.map((each): Outcome => {
       const isFull = isFullIn(isPaid(each) ? paid : seen, each)
@@ -112,7 +112,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
   }
 
   /** Charges each descriptor as far as its hits fit; those that do not make it be over its limit. */
-  async function chargeEach(counted: readonly CountedDescriptor[], context: CallContext): Promise<ChargedRequest> {
+  async function decideEach(counted: readonly CountedDescriptor[], context: CallContext): Promise<ChargedRequest> {
     const decisions = await Promise.all(
       counted.map(({ charge, hits }) => {
         // In shadow mode, hits would be granted that do not fit.
@@ -147,7 +147,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
     return readDecisions(decisions, config.onStoreError === 'closed')
   }
 
-  async function giveBack(counted: readonly CountedDescriptor[]): Promise<void> {
+  async function reduceCounts(counted: readonly CountedDescriptor[]): Promise<void> {
     const given = counted.filter(({ hits }) => hits < 0)
     if (given.length === 0) return
     const units = given.map(({ charge, hits }) => ({ charge: { ...charge, cost: -hits }, units: hits }))
@@ -155,7 +155,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
   }
 }
 
-type Asked = ReturnType<typeof readDecisions>
+type Answers = ReturnType<typeof readDecisions>
 
 function readDecisions(decisions: readonly PolicyDecision[], isClosed: boolean) {
   const limitsByName = new Map<string, readonly ReportedLimit<CountingPolicy>[]>()
@@ -187,7 +187,7 @@ function isStricter({ charge, policy }: CountedDescriptor, other: CountedDescrip
 }
 
 /** Takes off what another limit of the same key was charged. @param paid those of the other limit after the charge */
-function spend(
+function subtractPaid(
   limits: readonly ReportedLimit<CountingPolicy>[],
   units: number,
   paid: readonly ReportedLimit<CountingPolicy>[],

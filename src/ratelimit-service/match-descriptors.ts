@@ -81,7 +81,7 @@ export function createMatcher({ config, note }: MatcherOptions) {
       else if (rateLimit.limits === 'none') refused.push(matched)
       else {
         const policy = rateLimit.limits
-        const hits = descriptor.isNegativeHits ? giveBack(matched.hits, policy, index) : matched.hits
+        const hits = descriptor.isNegativeHits ? readReturnedHits(matched.hits, policy, index) : matched.hits
         counted.push({ ...matched, hits, policy, charge: createCharge(match, policy) })
       }
     }
@@ -128,7 +128,7 @@ function countHits({ hitsAddend }: Pick<Descriptor, 'hitsAddend'>, hitsOfRequest
   return hitsAddend?.value ?? Math.max(1, hitsOfRequest)
 }
 
-function giveBack(hits: number, policy: CountingPolicy, index: number): number {
+function readReturnedHits(hits: number, policy: CountingPolicy, index: number): number {
   if (canGiveBack(policy)) return -Math.min(hits, MAX_COST)
   const others = Object.entries(ALGORITHMS).flatMap(([name, { implementation }]) => (implementation.settle ? name : []))
   throw new RequestError(

@@ -43,19 +43,19 @@ const DOMAINS = readDomains(
   'closed',
 )
 
-interface Asked {
+interface Question {
   readonly key: string
   readonly hits: number
   /** A limit of its own, in place of that of the configuration. */
   readonly own: number | undefined
 }
 
-const asked: fc.Arbitrary<Asked> = fc.record({
+const question: fc.Arbitrary<Question> = fc.record({
   key: fc.constantFrom(...Object.keys(KINDS)),
   hits: fc.constantFrom(0, 1, 1, 2, 3),
   own: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined, freq: 2 }),
 })
-const requests = fc.array(fc.array(asked, { minLength: 1, maxLength: 4 }), { maxLength: 12 })
+const requests = fc.array(fc.array(question, { minLength: 1, maxLength: 4 }), { maxLength: 12 })
 
 function subject(isEachAlone: boolean) {
   const now = () => START_MS
@@ -67,7 +67,7 @@ function subject(isEachAlone: boolean) {
     ...{ engine, now, isEachAlone, counts, watch: undefined, note: () => {} },
     config: { ...config, identitySecret: 's'.repeat(16) },
   })
-  const ask = (request: readonly Asked[]) => {
+  const ask = (request: readonly Question[]) => {
     const descriptors = request.map(
       ({ key, hits, own }): Descriptor => ({
         ...{ entries: [{ key, value: 'v' }], hitsAddend: { value: hits }, isNegativeHits: false },
@@ -79,9 +79,9 @@ function subject(isEachAlone: boolean) {
   return { ask, counts }
 }
 
-const findKind = ({ key, own }: Asked): Kind => (own === undefined ? (KINDS[key] as Kind) : { limit: own })
+const findKind = ({ key, own }: Question): Kind => (own === undefined ? (KINDS[key] as Kind) : { limit: own })
 
-function isOver(request: readonly Asked[], isFull: (asked: Asked) => boolean): boolean {
+function isOver(request: readonly Question[], isFull: (question: Question) => boolean): boolean {
   const over = request.map((each) => isFull(each) && findKind(each).isShadow !== true)
   const quotas = request.flatMap((each, at) => (findKind(each).isQuota ? [over[at]] : []))
   return request.some((each, at) => over[at] && !findKind(each).isQuota) || (quotas.length > 0 && quotas.every(Boolean))
@@ -96,7 +96,7 @@ describe('a request of several descriptors', () => {
         for (const request of all) {
           const counted = request.filter((each) => findKind(each).limit > 0)
           const units = (key: string) => counted.reduce((sum, each) => sum + (each.key === key ? each.hits : 0), 0)
-          const isFull = (each: Asked) => {
+          const isFull = (each: Question) => {
             const { limit } = findKind(each)
             return limit === 0 || (used.get(each.key) ?? 0) + (each.hits === 0 ? 1 : units(each.key)) > limit
           }

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { listLockedFolders } from '../../tools/audit.ts'
 import { rewriteLinks } from '../../tools/pack.ts'
-import { findProblems, publishPackages, type ReleaseManifest, readNotes } from '../../tools/release.ts'
+import { findProblems, type ReleaseManifest, readNotes, releaseInOrder } from '../../tools/release.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
@@ -36,10 +36,10 @@ describe('findProblems()', () => {
   })
 })
 
-describe('publishPackages()', () => {
+describe('releaseInOrder()', () => {
   const packages = ['command', 'library'].map((name) => ({ name, file: `${name}.tgz`, integrity: `of ${name}` }))
   const publish = (published: Record<string, string>, failing?: string) => {
-    const problems = publishPackages(packages, {
+    const problems = releaseInOrder(packages, {
       findIntegrity: (name) => published[name],
       publish(file) {
         if (file === failing) return false

@@ -340,8 +340,8 @@ test('ON_STORE_ERROR=closed refuses while Redis is down', async () => {
   writeFileSync(hook, 'export default ({ outcome, decidedBy }) => console.error(outcome, "by", decidedBy)')
   const away = { STORE: '', ON_STORE_ERROR: 'closed', REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` }
   const { serving, client } = await start(away, ['--on-decision', hook])
-  for (const asked of [descriptor(['user', 'a']), descriptor(['service', 'one'])]) {
-    const { overallCode, responseHeadersToAdd } = await client.ask('d', [asked])
+  for (const refused of [descriptor(['user', 'a']), descriptor(['service', 'one'])]) {
+    const { overallCode, responseHeadersToAdd } = await client.ask('d', [refused])
     expect([overallCode, responseHeadersToAdd[0]?.value]).toEqual(['OVER_LIMIT', 'closed'])
   }
   client[Symbol.dispose]()
