@@ -61,6 +61,21 @@ export const serve = defineCommand({
       .addOption(new Option('--host <address>', 'where it listens').default('127.0.0.1'))
       .addOption(createOption('--grpc <port>', 'answer Envoy’s rate limit service there, too', integer(0, 65_535)))
       .addOption(new Option('--ratelimit-config <path>', 'with --grpc: file or folder of its reference server'))
+      .addOption(new Option('--ratelimit-xds <address>', 'in its place: host and port of a management server of xDS'))
+      .addOption(
+        new Option('--ratelimit-xds-node <id>', 'name of this node there')
+          .env('CONFIG_GRPC_XDS_NODE_ID')
+          .default('default'),
+      )
+      .addOption(
+        new Option('--ratelimit-xds-ca <file>', 'authorities of that server, for TLS').env(
+          'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+        ),
+      )
+      .addOption(
+        new Option('--ratelimit-xds-cert <file>', 'certificate to show there').env('CONFIG_GRPC_XDS_CLIENT_TLS_CERT'),
+      )
+      .addOption(new Option('--ratelimit-xds-key <file>', 'its private key').env('CONFIG_GRPC_XDS_CLIENT_TLS_KEY'))
       .addOption(new Option('--grpc-cert <file>', 'with --grpc: its certificates, for TLS'))
       .addOption(new Option('--grpc-key <file>', 'with --grpc-cert: its private key'))
       .addOption(new Option('--grpc-client-ca <file>', 'with --grpc-cert: authorities of clients'))
@@ -98,6 +113,7 @@ export const serve = defineCommand({
     const onDecision = options.onDecision === undefined ? undefined : await loadHook(options.onDecision, cwd)
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
     const ending = new AbortController()
+    void ended.then(() => ending.abort())
     const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
     const connections =
       kind?.inCommand === 'memory' ? [] : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
@@ -119,7 +135,7 @@ export const serve = defineCommand({
         },
       )
       const waitUntil = createWaitUntil(pending)
-      const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
+      const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil, ending.signal)
       const fetch = await serveHttp(gateway.app.fetch, gateway.config, grpcServer)
       const isLast = () => ending.signal.aborted
       const server = createServer(createListener(getRequestListener, fetch, waitUntil, isLast)).listen(port, host)
@@ -134,7 +150,6 @@ export const serve = defineCommand({
       const grpc = grpcServer ? ` and grpc://${shown}:${grpcServer.port}` : ''
       terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
       await ended
-      ending.abort()
       await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'
     } finally {
@@ -223,33 +238,54 @@ interface RateLimitOptions {
   readonly grpcMaxConnectionAge: number
   readonly grpcMaxConnectionAgeGrace: number
   readonly ratelimitConfig?: string | undefined
+  readonly ratelimitXds?: string | undefined
+  readonly ratelimitXdsNode: string
+  readonly ratelimitXdsCa?: string | undefined
+  readonly ratelimitXdsCert?: string | undefined
+  readonly ratelimitXdsKey?: string | undefined
   readonly eachDescriptor?: true | undefined
 }
 
 /** Loads the rate limit service, if it is wanted. @returns what starts it */
 async function loadRateLimits(options: RateLimitOptions, cwd: string, note: (text: string) => void) {
-  const { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, eachDescriptor } = options
-  if (grpc === undefined || ratelimitConfig === undefined) {
-    const stray = grpc ?? ratelimitConfig ?? eachDescriptor ?? grpcCert ?? grpcKey ?? grpcClientCa
+  const { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, ratelimitXds, eachDescriptor } = options
+  if (grpc === undefined || (ratelimitConfig ?? ratelimitXds) === undefined) {
+    const stray = grpc ?? ratelimitConfig ?? ratelimitXds ?? eachDescriptor ?? grpcCert ?? grpcKey ?? grpcClientCa
     if (stray === undefined) return undefined
-    throw new CommandError('--grpc needs --ratelimit-config, and the other way round')
+    throw new CommandError('--grpc needs --ratelimit-config or --ratelimit-xds, and the other way round')
+  }
+  if (ratelimitConfig !== undefined && ratelimitXds !== undefined) {
+    throw new CommandError('--ratelimit-config and --ratelimit-xds cannot be given together')
+  }
+  const locate = (file: string | undefined) => (file === undefined ? undefined : resolve(cwd, file))
+  const xdsFiles = {
+    ca: locate(options.ratelimitXdsCa),
+    cert: locate(options.ratelimitXdsCert),
+    key: locate(options.ratelimitXdsKey),
+  }
+  if ((xdsFiles.cert === undefined) !== (xdsFiles.key === undefined) || (xdsFiles.cert && !xdsFiles.ca)) {
+    throw new CommandError('--ratelimit-xds-cert needs --ratelimit-xds-key and --ratelimit-xds-ca')
   }
   if ((grpcCert === undefined) !== (grpcKey === undefined) || (grpcClientCa !== undefined && grpcCert === undefined)) {
     throw new CommandError('--grpc-cert needs --grpc-key, and the other way round; --grpc-client-ca needs both')
   }
-  const locate = (file: string) => resolve(cwd, file)
-  const clientCa = grpcClientCa === undefined ? undefined : locate(grpcClientCa)
-  const tls = grpcCert && grpcKey ? { cert: locate(grpcCert), key: locate(grpcKey), clientCa } : undefined
+  const [cert, key] = [locate(grpcCert), locate(grpcKey)]
+  const tls = cert && key ? { cert, key, clientCa: locate(grpcClientCa) } : undefined
   const { startRateLimitServer } = await import('../ratelimit-service/server.ts').catch(explainMissing)
   const { openConfig } = await import('../ratelimit-service/watch-config.ts')
+  const { openXdsConfig } = await import('../ratelimit-service/xds-config.ts').catch(explainMissing)
   return async function start(
     config: Config,
     { engine, watch, now, log }: GatewayContext,
     waitUntil: WaitUntil,
+    signal: AbortSignal,
   ): Promise<RateLimitServer> {
-    const path = resolve(cwd, ratelimitConfig)
     try {
-      const watched = openConfig(path, config.onStoreError, note)
+      const xds = { address: ratelimitXds ?? '', nodeId: options.ratelimitXdsNode, ...xdsFiles }
+      const watched =
+        ratelimitConfig === undefined
+          ? await openXdsConfig(xds, config.onStoreError, note, signal)
+          : openConfig(resolve(cwd, ratelimitConfig), config.onStoreError, note)
       const isEachAlone = eachDescriptor === true
       const { grpcMaxConnectionAge: maxConnectionAgeMs, grpcMaxConnectionAgeGrace: maxConnectionAgeGraceMs } = options
       const server = { watched, waitUntil, host, port: grpc, tls, note, maxConnectionAgeMs, maxConnectionAgeGraceMs }

@@ -4,11 +4,9 @@ import {
   Server,
   type ServerUnaryCall,
   type ServerWritableStream,
-  type ServiceDefinition,
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
-import { fromJSON } from '@grpc/proto-loader'
 import { StoreError } from '../core/model/store.ts'
 import type { Log } from '../core/runtime/log.ts'
 import { createRequestContext } from '../http/response/exchange.ts'
@@ -16,6 +14,7 @@ import { createRequestDecider, type RequestDeciderOptions } from './decide-reque
 import { type HitCount, HitCounts } from './hit-counts.ts'
 import { RequestError } from './match-descriptors.ts'
 import {
+  defineService,
   HEALTH_SERVICE,
   type HealthCheckRequest,
   type HealthCheckResponse,
@@ -92,8 +91,8 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
   }
 
   const readHealth = (): HealthCheckResponse => ({ status: isDraining ? 'NOT_SERVING' : 'SERVING' })
-  server.addService(define(RATE_LIMIT_SERVICE, RATE_LIMIT), { ShouldRateLimit: answerRequest })
-  server.addService(define(HEALTH_SERVICE, 'grpc.health.v1.Health'), {
+  server.addService(defineService(RATE_LIMIT_SERVICE, RATE_LIMIT), { ShouldRateLimit: answerRequest })
+  server.addService(defineService(HEALTH_SERVICE, 'grpc.health.v1.Health'), {
     Check(call: ServerUnaryCall<HealthCheckRequest, HealthCheckResponse>, answer: sendUnaryData<HealthCheckResponse>) {
       if (HEALTHY.includes(call.request.service)) answer(null, readHealth())
       else answer({ code: status.NOT_FOUND, details: 'unknown service' })
@@ -129,10 +128,6 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
       clearTimeout(late)
     },
   }
-}
-
-function define(described: object, name: string): ServiceDefinition {
-  return fromJSON(described, { longs: Number, enums: String, defaults: true })[name] as ServiceDefinition
 }
 
 /** What a client is told of an error. */

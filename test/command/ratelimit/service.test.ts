@@ -442,7 +442,21 @@ test('two processes with one Redis grant exactly the limit', { tags: ['slow'] },
 })
 
 test.each([
-  ['--grpc alone', ['--grpc', '0'], /^error: --grpc needs --ratelimit-config, and the other way round\n$/],
+  [
+    '--grpc alone',
+    ['--grpc', '0'],
+    /^error: --grpc needs --ratelimit-config or --ratelimit-xds, and the other way round\n$/,
+  ],
+  [
+    'a file and a server',
+    ['--grpc', '0', '--ratelimit-config', 'x', '--ratelimit-xds', 'y:1'],
+    /^error: --ratelimit-config and --ratelimit-xds cannot be given together\n$/,
+  ],
+  [
+    'half a certificate',
+    ['--grpc', '0', '--ratelimit-xds', 'y:1', '--ratelimit-xds-key', 'k'],
+    /^error: --ratelimit-xds-cert needs/,
+  ],
   ['--ratelimit-config alone', ['--ratelimit-config', 'x'], /^error: --grpc needs --ratelimit-config/],
   ['no file', ['--grpc', '0', '--ratelimit-config', '/nowhere.yaml'], /^error: ENOENT: .*\/nowhere\.yaml/],
   [
