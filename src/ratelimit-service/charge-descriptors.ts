@@ -74,37 +74,38 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
     for (const { charge, hits } of counted) {
       hitsByKey.set(charge.key, (hitsByKey.get(charge.key) ?? 0) + Math.max(0, hits))
     }
-    const fits = ({ charge, policy, hits }: CountedDescriptor) =>
-      hits > 0 && (hitsByKey.get(charge.key) ?? 0) <= findMaxCost([policy])
-    const toCharge = (each: CountedDescriptor) =>
-      fits(each) ? { ...each.charge, cost: hitsByKey.get(each.charge.key) ?? 1 } : each.charge
     const payers = new Map<string, CountedDescriptor>()
-    for (const each of counted.filter(fits)) {
+    const all = counted.map((each) => {
+      const cost = hitsByKey.get(each.charge.key) ?? 0
+      const fits = each.hits > 0 && cost <= findMaxCost([each.policy])
+      const costed = { ...each, fits, charge: fits ? { ...each.charge, cost } : each.charge }
       const other = payers.get(each.charge.key)
-      if (!other || isStricter(each, other)) payers.set(each.charge.key, each)
-    }
-    const isPaid = (each: CountedDescriptor) => {
-      const payer = payers.get(each.charge.key)
-      return payer !== undefined && fits(each) && nameOf(payer.charge) === nameOf(each.charge)
+      if (fits && (!other || isStricter(each, other))) payers.set(each.charge.key, costed)
+      return costed
+    })
+    type Costed = (typeof all)[number]
+    const isPaid = ({ fits, charge }: Costed) => {
+      const payer = payers.get(charge.key)
+      return fits && payer !== undefined && nameOf(payer.charge) === nameOf(charge)
     }
     const hasOthers = [...payers.values()].some(({ rateLimit }) => !rateLimit.isQuota)
-    const isSeen = (each: CountedDescriptor) => !isPaid(each) || (hasOthers && each.rateLimit.isQuota)
+    const isSeen = (each: Costed) => !isPaid(each) || (hasOthers && each.rateLimit.isQuota)
 
-    const seen = await ask('peek', counted.filter(isSeen).map(toCharge), context)
-    const isFullIn = (answers: Answers, each: CountedDescriptor) =>
-      each.hits >= 0 && ((each.hits > 0 && !fits(each)) || answers.isFull(toCharge(each)))
-    const judged = counted.map((each) => ({ ...each, isFull: isSeen(each) && isFullIn(seen, each) }))
+    const seen = await ask('peek', all.filter(isSeen), context)
+    const isFullIn = (answers: Answers, { hits, fits, charge }: Costed) =>
+      hits >= 0 && ((hits > 0 && !fits) || answers.isFull(charge))
+    const judged = all.map((each) => ({ ...each, isFull: isSeen(each) && isFullIn(seen, each) }))
     const isOver = isOverLimit([...judged, ...withoutCount])
-    const paid = await ask(isOver ? 'peek' : 'take', [...payers.values()].map(toCharge), context)
+    const paid = await ask(isOver ? 'peek' : 'take', [...payers.values()], context)
 
-    const findLimits = (each: CountedDescriptor) => {
-      if (isPaid(each)) return paid.find(toCharge(each))
-      const limits = seen.find(toCharge(each))
-      const payer = payers.get(each.charge.key)
-      const isCharged = payer && !isOver && paid.isGranted && !paid.isFull(toCharge(payer))
-      return isCharged ? subtractPaid(limits, toCharge(payer).cost, paid.find(toCharge(payer))) : limits
+    const findLimits = (each: Costed) => {
+      if (isPaid(each)) return paid.find(each.charge)
+      const limits = seen.find(each.charge)
+      const payer = payers.get(each.charge.key)?.charge
+      const isCharged = payer && !isOver && paid.isGranted && !paid.isFull(payer)
+      return isCharged ? subtractPaid(limits, payer.cost, paid.find(payer)) : limits
     }
-    const outcomes = counted.map((each): Outcome => {
+    const outcomes = all.map((each): Outcome => {
       const isFull = isFullIn(isPaid(each) ? paid : seen, each)
       return { rateLimit: each.rateLimit, isFull, fitting: isFull ? 0 : each.hits, limits: findLimits(each) }
     })
@@ -133,10 +134,10 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
   }
 
   /** A key may be in a call once, so charges that share one are asked in several calls. */
-  async function ask(action: 'take' | 'peek', charges: readonly DescriptorCharge[], context: CallContext) {
+  async function ask(action: 'take' | 'peek', descriptors: readonly CountedDescriptor[], context: CallContext) {
     const calls: DescriptorCharge[][] = []
     const callsByKey = new Map<string, number>()
-    for (const charge of new Map(charges.map((each) => [nameOf(each), each])).values()) {
+    for (const charge of new Map(descriptors.map((each) => [nameOf(each.charge), each.charge])).values()) {
       const at = callsByKey.get(charge.key) ?? 0
       callsByKey.set(charge.key, at + 1)
       const call = calls[at] ?? []
