@@ -52,10 +52,11 @@ function run(command: string, ...args: readonly string[]): string {
 }
 
 function findProblemsOfGit(version: string): readonly string[] {
-  const isTagged = run('git', 'tag', '--list', `v${version}`) !== ''
+  // The tag of a run that has failed after it is one more reason to run again.
+  const isTagged = run('git', 'tag', '--list', `v${version}`, '--no-contains', 'HEAD') !== ''
   return [
     ...(run('git', 'status', '--porcelain') === '' ? [] : ['git: there are changes that are not committed']),
-    ...(isTagged ? [`git: v${version} is there already`] : []),
+    ...(isTagged ? [`git: v${version} is there already, at another commit`] : []),
   ]
 }
 
@@ -80,14 +81,54 @@ async function writeRelease(version: string): Promise<readonly string[]> {
   return inspectPackages(packed)
 }
 
+export interface PackedPackage {
+  readonly name: string
+  readonly file: string
+  /** As registries name what a file holds. */
+  readonly integrity: string
+}
+
+export interface Registry {
+  /** @returns the integrity of that version; undefined if it is not there */
+  findIntegrity(name: string): string | undefined
+  /** @returns whether it was published */
+  publish(file: string): boolean
+}
+
+/** Publishes packages in order, up to the first that fails; those that an earlier run has published are left as they are. */
+export function releaseInOrder(packages: readonly PackedPackage[], registry: Registry): readonly string[] {
+  for (const { name, file, integrity } of packages) {
+    const published = registry.findIntegrity(name)
+    if (published === integrity) continue
+    if (published !== undefined) return [`npm: ${name} is there already, and holds something else`]
+    if (!registry.publish(file)) return [`npm: ${name} was not published`]
+  }
+  return []
+}
+
 /** Publishes the command first: the library names its version. */
-function releasePackages(version: string, isDry: boolean): readonly string[] {
-  const files = ['sluice-command', 'sluice'].map((name) => join(FOLDER, `${name}-${version}.tgz`))
-  return files.flatMap((file) => {
-    // Provenance can only be had where GitHub or GitLab vouches for the run.
-    const how = isDry ? ['--dry-run'] : ['--provenance']
-    const { status } = spawnSync('npm', ['publish', file, '--access=public', ...how], { stdio: 'inherit' })
-    return status === 0 ? [] : [`npm publish ${file} ended with ${status}`]
+async function releasePackages(version: string, isDry: boolean): Promise<readonly string[]> {
+  const packages = ['sluice-command', 'sluice'].map(async (name) => {
+    const file = join(FOLDER, `${name}-${version}.tgz`)
+    return {
+      name,
+      file,
+      integrity: `sha512-${createHash('sha512')
+        .update(await readFile(file))
+        .digest('base64')}`,
+    }
+  })
+  return releaseInOrder(await Promise.all(packages), {
+    findIntegrity(name) {
+      if (isDry) return undefined
+      const { stdout } = spawnSync('npm', ['view', `${name}@${version}`, 'dist.integrity'], { encoding: 'utf8' })
+      return stdout.trim() || undefined
+    },
+    publish(file) {
+      // Provenance can only be had where GitHub or GitLab vouches for the run.
+      const how = isDry ? '--dry-run' : '--provenance'
+      return spawnSync('npm', ['publish', file, '--access=public', how], { stdio: 'inherit' }).status === 0
+    },
   })
 }
 
@@ -107,7 +148,7 @@ if (import.meta.main) {
     ...inspectLocks(),
     ...(await writeRelease(version)),
   ]
-  if (isDry || problems.length === 0) problems.push(...releasePackages(version, isDry))
+  if (isDry || problems.length === 0) problems.push(...(await releasePackages(version, isDry)))
   for (const problem of problems) console.error(`refused: ${problem}`)
   if (problems.length > 0) process.exitCode = 1
   else console.log(isDry ? 'a release would be published' : `published ${version}`)

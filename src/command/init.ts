@@ -8,7 +8,7 @@ import manifest from '../../package.json' with { type: 'json' }
 import { listNames, mapNames } from '../core/runtime/names.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import { httpUrl, oneOf } from '../http/config/values.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError, findCause } from './command-error.ts'
 import project from './new-project.json' with { type: 'json' }
 import { createOption } from './read-option.ts'
 import { defineCommand } from './subcommand.ts'
@@ -46,8 +46,12 @@ export const init = defineCommand({
       options.store ?? (await ask(terminal, `Where are counts to live, in ${STORES.join(' or ')}?`, oneOf(...STORES)))
     const files = listFiles(folder, { api, store, packages })
     for (const [name, text] of Object.entries(files)) {
-      await mkdir(dirname(join(folder, name)), { recursive: true })
-      await writeFile(join(folder, name), text, { flag: 'wx' })
+      try {
+        await mkdir(dirname(join(folder, name)), { recursive: true })
+        await writeFile(join(folder, name), text, { flag: 'wx' })
+      } catch (error) {
+        throw new CommandError(`cannot write ${join(directory, name)} (${findCause(error)})`)
+      }
     }
     const enter = folder === cwd ? '' : `cd ${relative(cwd, folder)} && `
     const secrets =

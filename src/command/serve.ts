@@ -20,7 +20,7 @@ import { integer } from '../http/config/values.ts'
 import { createProblemResponse, NOT_SERVED, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import type { RateLimitServer } from '../ratelimit-service/server.ts'
 import { CommandError, findCause } from './command-error.ts'
-import { createOption } from './read-option.ts'
+import { createOption, duration } from './read-option.ts'
 import { connect } from './redis/connection.ts'
 import { openDatabases } from './redis/open-database.ts'
 import { readSettings } from './settings/settings.ts'
@@ -33,6 +33,8 @@ const SILENCE_MS = 5_000
 /** Requests that are still being answered have so long; orchestrators commonly kill after 30 seconds. */
 const DRAIN_MS = 10_000
 const DRAIN_EVERY_MS = 50
+/** Clients that keep a connection find processes that were added only when they connect anew. */
+const MAX_CONNECTION_AGE_MS = 300_000
 /** For so long, connections that are kept may be used once more. */
 const GRACE_MS = 500
 /** Longer than proxies keep idle connections: they would send a request into one that is just being closed. */
@@ -59,9 +61,34 @@ export const serve = defineCommand({
       .addOption(new Option('--host <address>', 'where it listens').default('127.0.0.1'))
       .addOption(createOption('--grpc <port>', 'answer Envoy’s rate limit service there, too', integer(0, 65_535)))
       .addOption(new Option('--ratelimit-config <path>', 'with --grpc: file or folder of its reference server'))
+      .addOption(new Option('--ratelimit-xds <address>', 'in its place: host and port of a management server of xDS'))
+      .addOption(
+        new Option('--ratelimit-xds-node <id>', 'name of this node there')
+          .env('CONFIG_GRPC_XDS_NODE_ID')
+          .default('default'),
+      )
+      .addOption(
+        new Option('--ratelimit-xds-ca <file>', 'authorities of that server, for TLS').env(
+          'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+        ),
+      )
+      .addOption(
+        new Option('--ratelimit-xds-cert <file>', 'certificate to show there').env('CONFIG_GRPC_XDS_CLIENT_TLS_CERT'),
+      )
+      .addOption(new Option('--ratelimit-xds-key <file>', 'its private key').env('CONFIG_GRPC_XDS_CLIENT_TLS_KEY'))
       .addOption(new Option('--grpc-cert <file>', 'with --grpc: its certificates, for TLS'))
       .addOption(new Option('--grpc-key <file>', 'with --grpc-cert: its private key'))
       .addOption(new Option('--grpc-client-ca <file>', 'with --grpc-cert: authorities of clients'))
+      .addOption(
+        createOption('--grpc-max-connection-age <duration>', 'with --grpc: then a client connects anew', duration)
+          .env('GRPC_MAX_CONNECTION_AGE')
+          .default(MAX_CONNECTION_AGE_MS, '5m'),
+      )
+      .addOption(
+        createOption('--grpc-max-connection-age-grace <duration>', 'for what it has begun by then', duration)
+          .env('GRPC_MAX_CONNECTION_AGE_GRACE')
+          .default(DRAIN_MS, '10s'),
+      )
       .addOption(new Option('--each-descriptor', 'with --grpc: charge each descriptor by itself, not all or none'))
       .addOption(new Option('--on-decision <file>', 'module whose default export is called with each decision'))
       .addOption(REDIS)
@@ -86,6 +113,7 @@ export const serve = defineCommand({
     const onDecision = options.onDecision === undefined ? undefined : await loadHook(options.onDecision, cwd)
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
     const ending = new AbortController()
+    void ended.then(() => ending.abort())
     const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
     const connections =
       kind?.inCommand === 'memory' ? [] : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
@@ -107,8 +135,8 @@ export const serve = defineCommand({
         },
       )
       const waitUntil = createWaitUntil(pending)
-      const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
-      const fetch = await withRuleMetrics(gateway.app.fetch, gateway.config, grpcServer)
+      const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil, ending.signal)
+      const fetch = await serveHttp(gateway.app.fetch, gateway.config, grpcServer)
       const isLast = () => ending.signal.aborted
       const server = createServer(createListener(getRequestListener, fetch, waitUntil, isLast)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -122,7 +150,6 @@ export const serve = defineCommand({
       const grpc = grpcServer ? ` and grpc://${shown}:${grpcServer.port}` : ''
       terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
       await ended
-      ending.abort()
       await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'
     } finally {
@@ -151,8 +178,7 @@ function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUnti
   const decide = (request: Request) => {
     // The adapter lets hosts through that are none, such as 999.1.1.1.
     if (!URL.canParse(request.url)) return createProblemResponse(TARGET_PROBLEMS.malformed)
-    const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
-    return isOwn ? fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
+    return fetch(request, {}, context)
   }
   const answer = adapt(async (request, { incoming, outgoing }) => {
     const response = await decide(request)
@@ -168,14 +194,28 @@ function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUnti
 
 type Fetch = App['fetch']
 
-/** Adds what Prometheus reads of rules, if it may read anything. */
-async function withRuleMetrics(fetch: Fetch, { metrics }: Config, server: RateLimitServer | undefined): Promise<Fetch> {
-  if (!metrics || !server) return fetch
-  const { createRuleMetrics, RULE_METRICS_PATH } = await import('./rule-metrics.ts')
-  const answer = createRuleMetrics(metrics.token, () => server.listCounts())
+/** Serves what is below `/_sluice/`, and what is asked of the rate limit service over HTTP; its metrics if anybody may read them. */
+async function serveHttp(
+  fetch: Fetch,
+  { metrics, decideToken }: Config,
+  server: RateLimitServer | undefined,
+): Promise<Fetch> {
+  const serveOwn: Fetch = async (request, ...rest) => {
+    const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
+    return isOwn ? fetch(request, ...rest) : createProblemResponse(NOT_SERVED)
+  }
+  if (!server) return serveOwn
+  const { createHitMetrics, HIT_METRICS_PATH } = await import('./hit-metrics.ts')
+  const { createRateLimitRoutes } = await import('./ratelimit-routes.ts')
+  const routes = new Map(createRateLimitRoutes(server, decideToken ?? ''))
+  if (metrics)
+    routes.set(
+      HIT_METRICS_PATH,
+      createHitMetrics(metrics.token, () => server.listCounts()),
+    )
   return async (request, ...rest) => {
-    const response = new URL(request.url).pathname === RULE_METRICS_PATH ? await answer(request) : undefined
-    return response ?? fetch(request, ...rest)
+    const response = await routes.get(new URL(request.url).pathname)?.(request)
+    return response ?? serveOwn(request, ...rest)
   }
 }
 
@@ -195,39 +235,60 @@ interface RateLimitOptions {
   readonly grpcCert?: string | undefined
   readonly grpcKey?: string | undefined
   readonly grpcClientCa?: string | undefined
+  readonly grpcMaxConnectionAge: number
+  readonly grpcMaxConnectionAgeGrace: number
   readonly ratelimitConfig?: string | undefined
+  readonly ratelimitXds?: string | undefined
+  readonly ratelimitXdsNode: string
+  readonly ratelimitXdsCa?: string | undefined
+  readonly ratelimitXdsCert?: string | undefined
+  readonly ratelimitXdsKey?: string | undefined
   readonly eachDescriptor?: true | undefined
 }
 
 /** Loads the rate limit service, if it is wanted. @returns what starts it */
-async function loadRateLimits(
-  { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, eachDescriptor }: RateLimitOptions,
-  cwd: string,
-  note: (text: string) => void,
-) {
-  if (grpc === undefined || ratelimitConfig === undefined) {
-    const stray = grpc ?? ratelimitConfig ?? eachDescriptor ?? grpcCert ?? grpcKey ?? grpcClientCa
+async function loadRateLimits(options: RateLimitOptions, cwd: string, note: (text: string) => void) {
+  const { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, ratelimitXds, eachDescriptor } = options
+  if (grpc === undefined || (ratelimitConfig ?? ratelimitXds) === undefined) {
+    const stray = grpc ?? ratelimitConfig ?? ratelimitXds ?? eachDescriptor ?? grpcCert ?? grpcKey ?? grpcClientCa
     if (stray === undefined) return undefined
-    throw new CommandError('--grpc needs --ratelimit-config, and the other way round')
+    throw new CommandError('--grpc needs --ratelimit-config or --ratelimit-xds, and the other way round')
+  }
+  if (ratelimitConfig !== undefined && ratelimitXds !== undefined) {
+    throw new CommandError('--ratelimit-config and --ratelimit-xds cannot be given together')
+  }
+  const locate = (file: string | undefined) => (file === undefined ? undefined : resolve(cwd, file))
+  const xdsFiles = {
+    ca: locate(options.ratelimitXdsCa),
+    cert: locate(options.ratelimitXdsCert),
+    key: locate(options.ratelimitXdsKey),
+  }
+  if ((xdsFiles.cert === undefined) !== (xdsFiles.key === undefined) || (xdsFiles.cert && !xdsFiles.ca)) {
+    throw new CommandError('--ratelimit-xds-cert needs --ratelimit-xds-key and --ratelimit-xds-ca')
   }
   if ((grpcCert === undefined) !== (grpcKey === undefined) || (grpcClientCa !== undefined && grpcCert === undefined)) {
     throw new CommandError('--grpc-cert needs --grpc-key, and the other way round; --grpc-client-ca needs both')
   }
-  const locate = (file: string) => resolve(cwd, file)
-  const clientCa = grpcClientCa === undefined ? undefined : locate(grpcClientCa)
-  const tls = grpcCert && grpcKey ? { cert: locate(grpcCert), key: locate(grpcKey), clientCa } : undefined
+  const [cert, key] = [locate(grpcCert), locate(grpcKey)]
+  const tls = cert && key ? { cert, key, clientCa: locate(grpcClientCa) } : undefined
   const { startRateLimitServer } = await import('../ratelimit-service/server.ts').catch(explainMissing)
   const { openConfig } = await import('../ratelimit-service/watch-config.ts')
+  const { openXdsConfig } = await import('../ratelimit-service/xds-config.ts').catch(explainMissing)
   return async function start(
     config: Config,
     { engine, watch, now, log }: GatewayContext,
     waitUntil: WaitUntil,
+    signal: AbortSignal,
   ): Promise<RateLimitServer> {
-    const path = resolve(cwd, ratelimitConfig)
     try {
-      const watched = openConfig(path, config.onStoreError, note)
+      const xds = { address: ratelimitXds ?? '', nodeId: options.ratelimitXdsNode, ...xdsFiles }
+      const watched =
+        ratelimitConfig === undefined
+          ? await openXdsConfig(xds, config.onStoreError, note, signal)
+          : openConfig(resolve(cwd, ratelimitConfig), config.onStoreError, note)
       const isEachAlone = eachDescriptor === true
-      const server = { watched, waitUntil, host, port: grpc, tls, note }
+      const { grpcMaxConnectionAge: maxConnectionAgeMs, grpcMaxConnectionAgeGrace: maxConnectionAgeGraceMs } = options
+      const server = { watched, waitUntil, host, port: grpc, tls, note, maxConnectionAgeMs, maxConnectionAgeGraceMs }
       return await startRateLimitServer({ engine, config, watch, now, log, isEachAlone, ...server })
     } catch (error) {
       throw new CommandError((error as Error).message)

@@ -95,7 +95,7 @@ export function noteLimiter(store: LimiterStore, log: Log): void {
 
 /**
  * A client that `redisStore` takes: `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, the last two also of a
- * cluster, or an adapter.
+ * cluster or of sentinels, or an adapter.
  */
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 
@@ -273,6 +273,8 @@ interface ClientInternals {
     readonly retry?: { readonly attempts?: number }
     readonly options?: { readonly signal?: unknown }
   }
+  /** `@redis/client` */
+  readonly _keyPrefix?: unknown
   /** `ioredis` */
   readonly isCluster?: unknown
   /** `ioredis` */
@@ -289,10 +291,10 @@ function refuseUnsafe(redis: object): void {
   const refuse = (expected: string, value: unknown) => {
     throw new OptionError('redisStore', expected, value)
   }
-  const { isCluster, enableAutoPipelining, client, options } = redis as ClientInternals
-  // It sends a call again by itself when a node is lost, which charges twice.
-  if ('getSentinelNode' in redis) {
-    refuse('a client of one Redis server or of a cluster (sentinels are not supported)', 'a client of sentinels')
+  const { isCluster, enableAutoPipelining, client, options, _keyPrefix: keyPrefix } = redis as ClientInternals
+  // Calls are given to it in a way of their own, which knows no prefix.
+  if ('getSentinelNode' in redis && (!('_execute' in redis) || keyPrefix !== undefined)) {
+    refuse('a createSentinel() of @redis/client 5 or later, without keyPrefix', 'another')
   }
   // It takes callbacks, and returns no promise.
   if ('evalSha' in redis && 'sendCommand' in redis && !('withTypeMapping' in redis)) {

@@ -1,7 +1,9 @@
 /**
- * The messages of `envoy.service.ratelimit.v3` and `grpc.health.v1`, as far as they are read or sent: fields that are not
+ * The messages of `envoy.service.ratelimit.v3`, `grpc.health.v1` and xDS, as far as they are read or sent: fields that are not
  * named here are skipped, as the encoding of protocol buffers wants it.
  */
+import type { ServiceDefinition } from '@grpc/grpc-js'
+import { fromJSON, type Options } from '@grpc/proto-loader'
 
 /** Units of limits by the numbers that both sides send; a month has 30 days and a year 365, as the reference server has it. */
 export const UNITS = {
@@ -15,6 +17,8 @@ export const UNITS = {
 } as const
 
 export type Unit = keyof typeof UNITS
+
+export const MAX_UINT32 = 2 ** 32 - 1
 
 export interface Descriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[]
@@ -116,3 +120,61 @@ export const HEALTH_SERVICE = createPackage('grpc.health.v1', {
   HealthCheckResponse: createMessage({ status: [1, 'ServingStatus'] }),
   ServingStatus: { values: { UNKNOWN: 0, SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } },
 })
+
+export const DISCOVERY_SERVICE = createPackage('envoy.service.discovery.v3', {
+  AggregatedDiscoveryService: {
+    methods: {
+      StreamAggregatedResources: {
+        ...{ requestType: 'DiscoveryRequest', requestStream: true },
+        ...{ responseType: 'DiscoveryResponse', responseStream: true },
+      },
+    },
+  },
+  DiscoveryRequest: createMessage({
+    versionInfo: [1, 'string'],
+    node: [2, 'Node'],
+    typeUrl: [4, 'string'],
+    responseNonce: [5, 'string'],
+    errorDetail: [6, 'Status'],
+  }),
+  Node: createMessage({ id: [1, 'string'] }),
+  Status: createMessage({ code: [1, 'int32'], message: [2, 'string'] }),
+  DiscoveryResponse: createMessage({
+    versionInfo: [1, 'string'],
+    resources: [2, 'Any', 'repeated'],
+    nonce: [5, 'string'],
+  }),
+  Any: createMessage({ typeUrl: [1, 'string'], value: [2, 'bytes'] }),
+})
+
+/** Fields have the names that configuration files have. */
+export const RATE_LIMIT_CONFIG = createPackage('ratelimit.config.ratelimit.v3', {
+  Reader: { methods: { Read: { requestType: 'RateLimitConfig', responseType: 'RateLimitConfig' } } },
+  RateLimitConfig: createMessage({
+    name: [1, 'string'],
+    domain: [2, 'string'],
+    descriptors: [3, 'RateLimitDescriptor', 'repeated'],
+  }),
+  RateLimitDescriptor: createMessage({
+    key: [1, 'string'],
+    value: [2, 'string'],
+    rate_limit: [3, 'RateLimitPolicy'],
+    descriptors: [4, 'RateLimitDescriptor', 'repeated'],
+    shadow_mode: [5, 'bool'],
+    detailed_metric: [6, 'bool'],
+    quota_mode: [7, 'bool'],
+  }),
+  RateLimitPolicy: createMessage({
+    unit: [1, 'Unit'],
+    requests_per_unit: [2, 'uint32'],
+    unlimited: [3, 'bool'],
+    name: [4, 'string'],
+    replaces: [5, 'RateLimitReplace', 'repeated'],
+  }),
+  RateLimitReplace: createMessage({ name: [1, 'string'] }),
+  Unit: { values: units },
+})
+
+export function defineService(described: object, name: string, options: Options = {}): ServiceDefinition {
+  return fromJSON(described, { longs: Number, enums: String, defaults: true, ...options })[name] as ServiceDefinition
+}

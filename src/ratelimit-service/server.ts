@@ -4,16 +4,17 @@ import {
   Server,
   type ServerUnaryCall,
   type ServerWritableStream,
-  type ServiceDefinition,
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
-import { fromJSON } from '@grpc/proto-loader'
 import { StoreError } from '../core/model/store.ts'
 import type { Log } from '../core/runtime/log.ts'
 import { createRequestContext } from '../http/response/exchange.ts'
-import { createDecide, type DecideOptions, RequestError } from './decide.ts'
+import { createRequestDecider, type RequestDeciderOptions } from './decide-request.ts'
+import { type HitCount, HitCounts } from './hit-counts.ts'
+import { RequestError } from './match-descriptors.ts'
 import {
+  defineService,
   HEALTH_SERVICE,
   type HealthCheckRequest,
   type HealthCheckResponse,
@@ -21,25 +22,29 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from './messages.ts'
-import { type RuleCount, RuleCounts } from './rule-counts.ts'
 import { readCredentials, type TlsFiles } from './tls.ts'
 import type { WatchedConfig } from './watch-config.ts'
 
 export interface RateLimitServer {
   readonly port: number
-  listCounts(): readonly RuleCount[]
+  readonly isDraining: boolean
+  /** Decides what was asked elsewhere than over gRPC. @throws {RequestError} */
+  decide(request: RateLimitRequest): Promise<RateLimitResponse>
+  listCounts(): readonly HitCount[]
   /** Tells clients to go elsewhere, and answers what it has begun to; what takes longer is cut off. */
   drain(timeoutMs: number): Promise<void>
 }
 
-export interface RateLimitServerOptions extends Omit<DecideOptions, 'counts'> {
+export interface RateLimitServerOptions extends Omit<RequestDeciderOptions, 'counts'> {
   readonly host: string
   readonly port: number
   readonly watched: WatchedConfig
   /** Without it, clients talk in the clear. */
   readonly tls?: TlsFiles | undefined
-  /** Is told of changed certificates. */
-  readonly note: (text: string) => void
+  /** A connection is closed after this, so that its client finds servers that were added since. */
+  readonly maxConnectionAgeMs: number
+  /** What a connection that is being closed has begun is answered for this time. */
+  readonly maxConnectionAgeGraceMs: number
   readonly waitUntil: (work: Promise<unknown>) => void
   readonly log: Log
 }
@@ -50,11 +55,14 @@ const HEALTHY = ['', RATE_LIMIT, 'ratelimit']
 
 /** @throws {Error} if it cannot listen there, or cannot use its certificates */
 export async function startRateLimitServer(options: RateLimitServerOptions): Promise<RateLimitServer> {
-  const { host, port, watched, waitUntil, log, tls, note } = options
+  const { host, port, watched, waitUntil, log, tls, note, maxConnectionAgeMs, maxConnectionAgeGraceMs } = options
   const credentials = readCredentials(tls, note)
-  const counts = new RuleCounts()
-  const decide = createDecide({ ...options, counts })
-  const server = new Server()
+  const counts = new HitCounts()
+  const decideRequest = createRequestDecider({ ...options, counts })
+  const server = new Server({
+    'grpc.max_connection_age_ms': maxConnectionAgeMs,
+    'grpc.max_connection_age_grace_ms': maxConnectionAgeGraceMs,
+  })
   const watchers = new Set<ServerWritableStream<HealthCheckRequest, HealthCheckResponse>>()
   let isDraining = false
 
@@ -66,19 +74,25 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
     if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
       return answer({ code: status.DEADLINE_EXCEEDED, details: 'the deadline is over' })
     }
-    const context = { ...createRequestContext(waitUntil, log), isClientGone: () => call.cancelled }
     try {
-      answer(null, await decide(call.request, watched.domains, context))
+      answer(null, await decide(call.request, () => call.cancelled))
     } catch (error) {
       answer(toStatus(error, log))
+    }
+  }
+
+  async function decide(request: RateLimitRequest, isClientGone = () => false): Promise<RateLimitResponse> {
+    const context = { ...createRequestContext(waitUntil, log), isClientGone }
+    try {
+      return await decideRequest(request, watched.domains, context)
     } finally {
       context.deadlines.end()
     }
   }
 
   const readHealth = (): HealthCheckResponse => ({ status: isDraining ? 'NOT_SERVING' : 'SERVING' })
-  server.addService(define(RATE_LIMIT_SERVICE, RATE_LIMIT), { ShouldRateLimit: answerRequest })
-  server.addService(define(HEALTH_SERVICE, 'grpc.health.v1.Health'), {
+  server.addService(defineService(RATE_LIMIT_SERVICE, RATE_LIMIT), { ShouldRateLimit: answerRequest })
+  server.addService(defineService(HEALTH_SERVICE, 'grpc.health.v1.Health'), {
     Check(call: ServerUnaryCall<HealthCheckRequest, HealthCheckResponse>, answer: sendUnaryData<HealthCheckResponse>) {
       if (HEALTHY.includes(call.request.service)) answer(null, readHealth())
       else answer({ code: status.NOT_FOUND, details: 'unknown service' })
@@ -98,6 +112,10 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
   })
   return {
     port: bound,
+    get isDraining() {
+      return isDraining
+    },
+    decide: (request) => decide(request),
     listCounts: () => counts.list(),
     async drain(timeoutMs) {
       isDraining = true
@@ -110,10 +128,6 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
       clearTimeout(late)
     },
   }
-}
-
-function define(described: object, name: string): ServiceDefinition {
-  return fromJSON(described, { longs: Number, enums: String, defaults: true })[name] as ServiceDefinition
 }
 
 /** What a client is told of an error. */

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { OnStoreError } from '../core/model/policy.ts'
-import { type ConfigFile, type Domains, readDomains } from './rules.ts'
+import { type ConfigFile, type Domains, readDomains } from './rate-limits.ts'
 
 /** Mounted volumes change by a link to another folder, of which watchers of files hear nothing. */
 const READ_EVERY_MS = 1_000
@@ -21,20 +21,18 @@ export function openConfig(path: string, onStoreError: OnStoreError, note: (text
   let files = readFiles(path)
   let domains = readDomains(files, onStoreError)
   let lastProblem = ''
-  const report = (problem: string) => {
-    if (problem !== lastProblem) note(`${problem}; the configuration before stays active`)
-    lastProblem = problem
-  }
   const timer = setInterval(() => {
     try {
       const read = readFiles(path)
+      lastProblem = ''
       if (JSON.stringify(read) === JSON.stringify(files)) return
       files = read
       domains = readDomains(files, onStoreError)
-      lastProblem = ''
       note(`${path}: the changed configuration is active`)
     } catch (error) {
-      report((error as Error).message)
+      const problem = `${(error as Error).message}; the configuration before stays active`
+      if (problem !== lastProblem) note(problem)
+      lastProblem = problem
     }
   }, READ_EVERY_MS)
   timer.unref()

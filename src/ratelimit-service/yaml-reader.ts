@@ -1,5 +1,5 @@
 /** Reads values of a YAML file, and says of a wrong one in which line and column it stands. */
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 
 /** A mistake in a configuration file. Its message begins with file, line and column. */
 export class ConfigError extends Error {
@@ -8,11 +8,15 @@ export class ConfigError extends Error {
 
 type Fields<Name extends string> = Partial<Record<Name, Node>>
 
+/** Aliases can make a small file say the same without an end. */
+const MAX_MAPS = 200_000
+
 export class YamlReader {
   readonly file: string
   readonly root: Node | null
   readonly #lines = new LineCounter()
-  readonly #resolve: (node: unknown) => unknown
+  readonly #anchored = new Map<Alias, Node>()
+  #mapCount = 0
 
   /** @throws {ConfigError} for anything but YAML */
   constructor(file: string, text: string) {
@@ -23,7 +27,22 @@ export class YamlReader {
     if (error)
       this.#failAt(error.pos[0], `expected YAML: ${error.message.charAt(0).toLowerCase()}${error.message.slice(1)}`)
     this.root = document.contents
-    this.#resolve = (node) => (isAlias(node) ? node.resolve(document) : node)
+    const anchors = new Map<string, Node>()
+    visit(document, {
+      Node: (_, node, path) => {
+        if (!isAlias(node)) {
+          if (node.anchor !== undefined) anchors.set(node.anchor, node)
+          return
+        }
+        const anchored = anchors.get(node.source)
+        if (anchored) this.#anchored.set(node, anchored)
+        if (anchored && path.includes(anchored)) this.fail(node, `expected "*${node.source}" outside of what it names`)
+      },
+    })
+  }
+
+  #resolve(node: unknown): unknown {
+    return isAlias(node) ? this.#anchored.get(node) : node
   }
 
   /** @throws {ConfigError} always */
@@ -35,16 +54,27 @@ export class YamlReader {
   readMap<Name extends string>(node: Node | null, what: string, names: readonly Name[]): Fields<Name> {
     const map = this.#resolve(node)
     if (!isMap(map)) return this.fail(node, `expected ${what} with some of ${names.join(', ')}`)
-    const fields: Fields<Name> = {}
+    if (++this.#mapCount > MAX_MAPS)
+      return this.fail(node, `expected at most ${MAX_MAPS} maps, those of aliases included`)
+    let fields: Fields<Name> = {}
+    const own: Fields<Name> = {}
     for (const { key, value } of map.items) {
       const keyNode = key as Node
+      // `<<` merges maps, and of several the first that has a key wins.
+      if (isScalar(key) && typeof key.value === 'symbol') {
+        const merged = this.#resolve(value)
+        for (const each of isSeq(merged) ? merged.items.toReversed() : [value]) {
+          fields = { ...fields, ...this.readMap(each as Node, 'a map', names) }
+        }
+        continue
+      }
       const name = names.find((each) => isScalar(key) && each === key.value)
       if (name === undefined) this.fail(keyNode, `unknown key ${show(keyNode)}; expected one of ${names.join(', ')}`)
       // A key without a value is as if it were not there.
       if (isScalar(value) && value.value === null) continue
-      if (value) fields[name] = value as Node
+      if (value) own[name] = value as Node
     }
-    return fields
+    return { ...fields, ...own }
   }
 
   readList(node: Node | undefined, what: string): readonly Node[] {

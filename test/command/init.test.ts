@@ -44,6 +44,12 @@ test.each(['redis', 'durable-object'])(
   },
 )
 
+test('sluice init into a file says that it cannot', async () => {
+  await writeFile(join(folder, 'taken'), '')
+  const { code, stderr } = await run('taken', ...API, '--store', 'durable-object')
+  expect([code, stderr]).toEqual([2, 'error: cannot write taken/package.json (EEXIST)\n'])
+})
+
 test('sluice init overwrites nothing, and then writes nothing', async () => {
   await writeFile(join(folder, 'wrangler.toml'), 'mine')
   const { code, stderr } = await run(...API, '--store', 'redis')

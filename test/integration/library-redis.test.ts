@@ -1,4 +1,4 @@
-import { createClient, createCluster, createSentinel, RESP_TYPES } from '@redis/client'
+import { createClient, createCluster, RESP_TYPES } from '@redis/client'
 import { type RedisConfigNodejs, Redis as Upstash } from '@upstash/redis'
 import { Cluster, Redis as IoRedis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
@@ -248,10 +248,6 @@ test.each<[string, () => object]>([
   [
     'redisOptions: { autoResendUnfulfilledCommands: false }',
     () => new Cluster([], { lazyConnect: true, retryDelayOnFailover: 0, clusterNodeRetryStrategy: () => 50 }),
-  ],
-  [
-    'sentinels are not supported',
-    () => createSentinel({ name: 'one', sentinelRootNodes: [{ host: 'none', port: 1 }] }),
   ],
 ])('redisStore() refuses a client that would send a call twice: %s', (expected, make) => {
   expect(() => redisStore(make() as AnyRedis)).toThrow(OptionError)

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { listLockedFolders } from '../../tools/audit.ts'
 import { rewriteLinks } from '../../tools/pack.ts'
-import { findProblems, type ReleaseManifest, readNotes } from '../../tools/release.ts'
+import { findProblems, type ReleaseManifest, readNotes, releaseInOrder } from '../../tools/release.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
@@ -33,6 +33,34 @@ describe('findProblems()', () => {
       'CHANGELOG.md: expected "## 1.2.3, <date>", such as 2026-11-28',
       'ops/chart/Chart.yaml: expected appVersion: 1.2.3',
     ])
+  })
+})
+
+describe('releaseInOrder()', () => {
+  const packages = ['command', 'library'].map((name) => ({ name, file: `${name}.tgz`, integrity: `of ${name}` }))
+  const publish = (published: Record<string, string>, failing?: string) => {
+    const problems = releaseInOrder(packages, {
+      findIntegrity: (name) => published[name],
+      publish(file) {
+        if (file === failing) return false
+        published[file.replace('.tgz', '')] = `of ${file.replace('.tgz', '')}`
+        return true
+      },
+    })
+    return [problems, Object.keys(published)]
+  }
+
+  test('goes on where an earlier run has failed', () => {
+    const published = {}
+    expect(publish(published, 'library.tgz')).toEqual([['npm: library was not published'], ['command']])
+    expect(publish(published)).toEqual([[], ['command', 'library']])
+    expect(publish(published)).toEqual([[], ['command', 'library']])
+  })
+
+  test('publishes nothing after a package that failed, or that is there with something else', () => {
+    expect(publish({}, 'command.tgz')).toEqual([['npm: command was not published'], []])
+    const problem = 'npm: command is there already, and holds something else'
+    expect(publish({ command: 'other' })).toEqual([[problem], ['command']])
   })
 })
 

@@ -2,13 +2,15 @@
 import { Redis } from '@upstash/redis'
 import * as v from 'valibot'
 import { type Shard, StoreError } from '../../core/model/store.ts'
+import { sleep } from '../../core/runtime/sleep.ts'
 import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../core/store/redis/client.ts'
-import { adaptNodeRedis } from '../../core/store/redis/tcp-clients.ts'
+import { adaptNodeRedis, type NodeRedis } from '../../core/store/redis/tcp-clients.ts'
 import { readShards } from '../../http/config/shards.ts'
 import { findStoreKind } from '../../http/config/store-kinds.ts'
 import { restUrl } from '../../http/config/values.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
+import { parseSentinelUrl, type SentinelUrl } from './sentinel-url.ts'
 
 export interface Connection {
   readonly client: RedisClient
@@ -93,11 +95,13 @@ async function connectToOne(
   const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
+  const sentinelUrl = parseSentinelUrl(text)
+  if (sentinelUrl) return connectOverSentinels(sentinelUrl, patience)
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url && isRedisUrl(url)) return connectOverRedis(url, patience)
   if (!url || !v.is(restUrl(), text)) {
     const hint =
-      'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.'
+      'redis://[[user]:password@]host[:port][/number], redis+sentinel://[[user]:password@]host[:port],…/master[/number], rediss… with TLS, or the https:// URL of Upstash’s REST interface.'
     throw new CommandError('the URL of the database has an unknown form', { hint })
   }
   if (token !== undefined) return connectOverRest(url, token, patience)
@@ -116,59 +120,123 @@ function isRedisUrl({ protocol, pathname, username, password }: URL): boolean {
 }
 
 async function connectOverRedis(url: URL, { silenceMs, onAway }: Patience): Promise<Connection> {
-  const { createClient, ErrorReply, RESP_TYPES } = await import('@redis/client')
-  const name = `${url.hostname}:${url.port || 6379}`
-  const secrets = [url.password, decodeURIComponent(url.password)].filter((text) => text !== '')
+  const { createClient } = await import('@redis/client')
   let isRetried = onAway !== undefined
-  const client = createClient({
-    url: url.href,
-    RESP: 2,
-    socket: {
-      connectTimeout: CALL_TIMEOUT_MS,
-      socketTimeout: silenceMs,
-      // Who asks once takes a server that is missing at the start for a mistake; later, it may come back.
-      reconnectStrategy: () => isRetried && RECONNECT_EVERY_MS,
+  // Who asks once takes a server that is missing at the start for a mistake; later, it may come back.
+  const options = createTcpOptions(silenceMs, () => isRetried && RECONNECT_EVERY_MS)
+  const client = createClient({ url: url.href, ...options })
+  // Without credentials, a server refuses only what comes after the connection.
+  const connecting = client.connect().then(() => client.ping())
+  const failing = new Promise<never>((_, reject) => client.once('error', reject))
+  for (const unawaited of [connecting, failing]) unawaited.catch(() => {})
+  const tcp: TcpConnection = {
+    client,
+    connecting: onAway ? Promise.race([connecting, failing]) : connecting,
+    sendCommand: (command, typed) => client.sendCommand(command, typed),
+    name: `${url.hostname}:${url.port || 6379}`,
+    database: formatDatabaseName(url),
+    secrets: [url.password, decodeURIComponent(url.password)].filter((text) => text !== ''),
+    close: async () => client.destroy(),
+  }
+  const connection = await openTcp(tcp, onAway)
+  isRetried = true
+  return connection
+}
+
+async function connectOverSentinels(url: SentinelUrl, { silenceMs, onAway }: Patience): Promise<Connection> {
+  const { createSentinel } = await import('@redis/client')
+  const { sentinels, master, database, isSecure, credentials, sentinelCredentials } = url
+  const { socket, ...options } = createTcpOptions(silenceMs, () => RECONNECT_EVERY_MS)
+  const nodeOptions = { ...options, socket: isSecure ? { ...socket, tls: true as const } : socket }
+  const client = createSentinel({
+    name: master,
+    sentinelRootNodes: [...sentinels],
+    // Each call looks for the master by itself if there is none, rather than for so many seconds at the start.
+    maxCommandRediscovers: 0,
+    nodeClientOptions: { ...nodeOptions, ...credentials, database },
+    sentinelClientOptions: { ...nodeOptions, ...sentinelCredentials },
+  })
+  let cause: unknown
+  client.on('error', (error) => {
+    cause = error
+  })
+  const tryToConnect = async () => {
+    // That none of the sentinels is available does not say why.
+    await client.connect().catch((error: unknown) => Promise.reject(cause ?? error))
+    await client.ping()
+  }
+  let isClosed = false
+  const keepTrying = async () => {
+    while (!isClosed && !client.isOpen) {
+      await sleep(RECONNECT_EVERY_MS)
+      await tryToConnect().catch(() => {})
+    }
+  }
+  const places = sentinels.map(({ host, port }) => `${host}:${port}`).join()
+  const tcp: TcpConnection = {
+    client,
+    connecting: tryToConnect(),
+    sendCommand: (command, typed) => client.sendCommand(false, command, typed),
+    name: `${master} of ${places}`,
+    database: `${places}/${master}/${database}`,
+    secrets: [credentials.password, sentinelCredentials.password].filter((text) => text !== undefined),
+    async close() {
+      isClosed = true
+      await client.destroy()
     },
+  }
+  const connection = await openTcp(tcp, onAway)
+  void keepTrying()
+  return connection
+}
+
+function createTcpOptions(silenceMs: number, reconnectStrategy: () => number | false) {
+  return {
+    RESP: 2 as const,
+    socket: { connectTimeout: CALL_TIMEOUT_MS, socketTimeout: silenceMs, reconnectStrategy },
     // A connection without calls would be silent as well.
     pingInterval: silenceMs / 3,
     // Callers repeat failed calls.
     disableOfflineQueue: true,
     disableClientInfo: true,
-    maintNotifications: 'disabled',
+    maintNotifications: 'disabled' as const,
     commandOptions: { timeout: 0 },
-  })
+  }
+}
+
+interface TcpConnection extends Pick<Connection, 'name' | 'database' | 'secrets' | 'close'> {
+  readonly client: NodeRedis
+  /** The first attempt to connect. */
+  readonly connecting: Promise<unknown>
+  sendCommand(command: (string | Buffer)[], typed: object): Promise<unknown>
+}
+
+async function openTcp(tcp: TcpConnection, onAway: Patience['onAway']): Promise<Connection> {
+  const { ErrorReply, RESP_TYPES } = await import('@redis/client')
+  const { client, connecting, sendCommand, ...connection } = tcp
+  const { name, secrets, close } = connection
   // An 'error' event without a listener would end the process; the failed calls are reported anyway.
-  client.on('error', () => {})
-  // Without credentials, a server refuses only what comes after the connection.
-  const connecting = client.connect().then(() => client.ping())
-  const failing = new Promise<never>((_, reject) => client.once('error', reject))
-  for (const unawaited of [connecting, failing]) unawaited.catch(() => {})
-  await (onAway ? Promise.race([connecting, failing]) : connecting).catch((error: unknown) => {
+  client.on?.('error', () => {})
+  await connecting.catch(async (error: unknown) => {
     const words = error instanceof ErrorReply ? error.message : ''
     const reason = words || `Redis at ${name} cannot be reached (${findCause(error)})`
     if (onAway && (words === '' || PASSING.test(words))) return onAway(reason)
-    client.destroy()
+    await close()
     if (words !== '') throw createServerError(words, secrets)
-    const hint = 'Is it running, and is the URL right? With TLS, it begins with rediss://, else with redis://.'
+    const hint = 'Is it running, and is the URL right? With TLS, it begins with rediss, else with redis.'
     throw new CommandError(reason, { exit: 'redis', hint })
   })
-  isRetried = true
   const asBytes = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
   return {
+    ...connection,
     client: adaptNodeRedis(client),
     kind: 'redis',
-    name,
-    database: formatDatabaseName(url),
-    secrets,
     lacks: new Set(),
     async send(command) {
-      return client.sendCommand(command, asBytes).catch((error: unknown) => {
+      return sendCommand([...command], asBytes).catch((error: unknown) => {
         const words = error instanceof ErrorReply ? error.message : ''
         throw createDatabaseError(words, secrets, 'the connection to Redis was lost')
       })
-    },
-    async close() {
-      client.destroy()
     },
   }
 }

@@ -79,7 +79,7 @@ const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 60
 export type Unit = keyof typeof UNIT_MS
 
 /** With larger limits, totals could exceed the integers that Lua and JavaScript share. */
-const MAX_LIMIT = 1_000_000_000
+const MAX_LIMIT = 4_294_967_295
 export const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
 export const LIMITS_EXPECTED = 'limits such as "10/1s, 120/1m"'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readDomains } from '../../../src/ratelimit-service/rules.ts'
+import { readDomains } from '../../../src/ratelimit-service/rate-limits.ts'
 
 const read = (...texts: readonly string[]) =>
   readDomains(
@@ -11,6 +11,18 @@ const read = (...texts: readonly string[]) =>
 const withDescriptor = (...lines: readonly string[]) =>
   ['domain: d', 'descriptors:', ...lines.map((line, at) => `${at === 0 ? '  - ' : '    '}${line}`)].join('\n')
 const withRateLimit = (fields: string) => withDescriptor('key: k', `rate_limit: { ${fields} }`)
+
+/** Each of the lists has ten times the descriptors of the one before. */
+function nestAliases(depth: number): readonly string[] {
+  const lists = Array.from({ length: depth }, (_, level) => {
+    const items = Array.from(
+      { length: 10 },
+      (_, at) => `{ key: k${at}, descriptors: ${level === 0 ? '[]' : `*a${level - 1}`} }`,
+    )
+    return `${level === 0 ? '' : '  - '}{ key: l${level}, descriptors: &a${level} [${items.join(', ')}] }`
+  })
+  return [lists.join('\n')]
+}
 
 describe('readDomains() says file, line, column and what was expected', () => {
   test.each([
@@ -69,7 +81,18 @@ describe('readDomains() says file, line, column and what was expected', () => {
       /^a\.yaml:4:22: expected a val/,
     ],
     ['no boolean', withDescriptor('key: k', 'shadow_mode: 7'), /^a\.yaml:4:18: expected true or false, got "7"$/],
-    ['quota mode', withDescriptor('key: k', 'quota_mode: true'), /^a\.yaml:4:17: expected no quota_mode/],
+    [
+      'an alias inside of what it names',
+      'domain: d\ndescriptors: &a [{ key: k, descriptors: *a }]',
+      /^a\.yaml:2:41: expected "\*a" outside of/,
+    ],
+    ['a map merged into itself', withDescriptor('&a', 'key: k', '<<: *a'), /^a\.yaml:5:9: expected "\*a" outside of/],
+    ['a merge of what is no map', withDescriptor('key: k', '<<: 7'), /^a\.yaml:4:9: expected a map with some of key, /],
+    [
+      'aliases that repeat too much',
+      withDescriptor(...nestAliases(6)),
+      /^a\.yaml:\d+:\d+: expected at most 200000 maps, those of aliases included$/,
+    ],
     [
       'limits beside a unit',
       withRateLimit('limits: 1/1s, unit: day'),
@@ -98,4 +121,29 @@ describe('readDomains() says file, line, column and what was expected', () => {
 test('readDomains() reads words and numbers as the reference server does', () => {
   const domains = read(withDescriptor('key: 1', 'value: on', 'shadow_mode: yes', 'metadata: { any: [thing] }'))
   expect([...(domains.get('d')?.children.keys() ?? [])]).toEqual(['1_on'])
+})
+
+test('readDomains() merges maps, and the own keys of a map win', () => {
+  const lines = [
+    'domain: d',
+    'descriptors:',
+    '  - &one { key: one, rate_limit: &limit { unit: hour, requests_per_unit: 1 } }',
+    '  - { <<: *one, key: two }',
+    '  - { key: three, rate_limit: { <<: [{ unit: day }, *limit], requests_per_unit: 3 } }',
+  ]
+  const { children } = read(lines.join('\n')).get('d') ?? {}
+  const limits = [...(children ?? [])].map(([key, { rateLimit }]) => {
+    return [key, typeof rateLimit?.limits === 'object' ? rateLimit.limits.limits : undefined]
+  })
+  expect(limits).toMatchObject([
+    ['one', [{ limit: 1, windowMs: 3_600_000 }]],
+    ['two', [{ limit: 1, windowMs: 3_600_000 }]],
+    ['three', [{ limit: 3, windowMs: 86_400_000 }]],
+  ])
+})
+
+test('readDomains() takes a unit that is not known beside "unlimited"', () => {
+  expect(read(withRateLimit('unlimited: true, unit: unknown')).get('d')?.children.get('k')?.rateLimit?.limits).toBe(
+    'unlimited',
+  )
 })

@@ -1,7 +1,7 @@
 /** Metrics of the rules of the rate limit service, by the keys that the reference server documents. */
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { RuleCounts } from '../../../src/ratelimit-service/rule-counts.ts'
+import { HitCounts } from '../../../src/ratelimit-service/hit-counts.ts'
 import { send } from '../../support/http-client.ts'
 import { descriptor, type Fields, RateLimitClient, writeDomains } from '../../support/rate-limit-client.ts'
 import { type ServingProcess, startServing } from '../../support/serving-process.ts'
@@ -49,6 +49,7 @@ const DOMAINS: Readonly<Record<string, readonly object[]>> = {
   ],
   counts: [
     { key: 'few', ...limit(10) },
+    { key: 'many', ...limit(100) },
     { key: 'tried', shadow_mode: true, ...limit(2) },
     { key: 'none', ...limit(0) },
     { key: 'free', rate_limit: { unlimited: true } },
@@ -116,13 +117,15 @@ test('hits are counted, those over a limit, near it, and in shadow mode', async 
   await ask('counts', ['few', 'a'], { hitsAddend: { value: 4 } })
   await ask('counts', ['few', 'a'], { hitsAddend: { value: 0 } })
   for (let time = 0; time < 3; time++) await ask('counts', ['tried', 'a'])
+  await ask('counts', ['many', 'a'], { hitsAddend: { value: 95 } })
+  await ask('counts', ['many', 'a'], { hitsAddend: { value: 5 } })
   await ask('counts', ['none', 'a'])
   await ask('counts', ['free', 'a'])
   const read = (name: string) => readSamples(name, 'counts')
-  expect(await read('hits')).toEqual({ few: 13, tried: 3, none: 1, free: 1 })
-  expect(await read('over_limit_hits')).toEqual({ few: 4, tried: 1, none: 1, free: 0 })
-  expect(await read('near_limit_hits')).toEqual({ few: 1, tried: 1, none: 0, free: 0 })
-  expect(await read('shadow_hits')).toEqual({ few: 0, tried: 1, none: 0, free: 0 })
+  expect(await read('hits')).toEqual({ few: 13, many: 100, tried: 3, none: 1, free: 1 })
+  expect(await read('over_limit_hits')).toEqual({ few: 4, many: 0, tried: 1, none: 1, free: 0 })
+  expect(await read('near_limit_hits')).toEqual({ few: 1, many: 20, tried: 1, none: 0, free: 0 })
+  expect(await read('shadow_hits')).toEqual({ few: 0, many: 0, tried: 1, none: 0, free: 0 })
 })
 
 test('metrics are for those who have METRICS_TOKEN', async () => {
@@ -131,10 +134,12 @@ test('metrics are for those who have METRICS_TOKEN', async () => {
   expect([status, headers['content-type']]).toEqual([200, expect.stringContaining('openmetrics-text')])
 })
 
-test('RuleCounts counts values that are too many as one', () => {
-  const counts = new RuleCounts()
-  const rule = { isShadow: false }
-  for (let value = 0; value < 10_005; value++) counts.record('d', `k_${value}`, { hits: 1, isOver: false, rule })
+test('HitCounts counts values that are too many or too long as one', () => {
+  const counts = new HitCounts()
+  const hits = { hits: 1, fitting: 1, rateLimit: { isShadow: false } }
+  for (let value = 0; value < 10_005; value++) counts.record('d', `k_${value}`, hits)
   expect(counts.list()).toHaveLength(10_001)
-  expect(counts.list().at(-1)).toMatchObject({ domain: 'd', key: 'other', hits: 5 })
+  counts.record('d', 'k'.repeat(60_000), hits)
+  expect(counts.list()).toHaveLength(10_001)
+  expect(counts.list().at(-1)).toMatchObject({ domain: 'd', key: 'other', hits: 6 })
 })

@@ -4,7 +4,7 @@ import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ClientReadableStream } from '@grpc/grpc-js'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { openConfig } from '../../../src/ratelimit-service/watch-config.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
@@ -20,6 +20,10 @@ const CONFIG = JSON.stringify({
     { key: 'tokens', rate_limit: { unit: 'week', requests_per_unit: 10, algorithm: 'quota' } },
     { key: 'large', rate_limit: { unit: 'year', requests_per_unit: 4_000_000 } },
     { key: 'none', rate_limit: { unit: 'hour', requests_per_unit: 0 } },
+    { key: 'service', value: 'one', quota_mode: true, rate_limit: { unit: 'hour', requests_per_unit: 1 } },
+    { key: 'service', value: 'two', quota_mode: true, rate_limit: { unit: 'hour', requests_per_unit: 2 } },
+    { key: 'at', descriptors: [{ key: 'user', rate_limit: { unit: 'hour', requests_per_unit: 20 } }] },
+    { key: 'in', descriptors: [{ key: 'user', rate_limit: { unit: 'hour', requests_per_unit: 30 } }] },
     { key: 'tried', shadow_mode: true, rate_limit: { unit: 'hour', requests_per_unit: 2 } },
   ],
 })
@@ -120,6 +124,62 @@ describe('sluice serve --grpc', () => {
     )
   })
 
+  test('the same descriptor with a limit of its own is judged by both limits, and charged once for each', async () => {
+    const request = [
+      descriptor(['user', 'both']),
+      descriptor(['user', 'both'], { limit: { requestsPerUnit: 3, unit: 'HOUR' } }),
+    ]
+    const answers = [await client.ask('d', request), await client.ask('d', request)]
+    expect(answers.map(({ overallCode, statuses }) => [overallCode, ...statuses.map(({ code }) => code)])).toEqual([
+      ['OK', 'OK', 'OK'],
+      ['OVER_LIMIT', 'OK', 'OVER_LIMIT'],
+    ])
+    expect(await ask(['user', 'both'], { hitsAddend: { value: 0 } })).toMatchObject({ limitRemaining: 8 })
+  })
+
+  test('hits that never fit are over the limit until the window of the clock ends', async () => {
+    const { seconds = 0, nanos = 0 } =
+      (await ask(['user', 'never'], { hitsAddend: { value: 11 } }))?.durationUntilReset ?? {}
+    expect(seconds + nanos / 1e9).toBeGreaterThan(0)
+    expect(seconds).toBeLessThan(3_600)
+  })
+
+  test('quotas refuse together, and other limits by themselves', async () => {
+    const [one, two] = [descriptor(['service', 'one']), descriptor(['service', 'two'])]
+    const request = [one, two, descriptor(['user', 'quotas'])]
+    const codes: string[][] = []
+    for (let time = 0; time < 3; time++) {
+      const { overallCode, statuses } = await client.ask('d', request)
+      codes.push([overallCode, ...statuses.map(({ code }) => code)])
+    }
+    expect(codes).toEqual([
+      ['OK', 'OK', 'OK', 'OK'],
+      ['OK', 'OVER_LIMIT', 'OK', 'OK'],
+      ['OVER_LIMIT', 'OVER_LIMIT', 'OVER_LIMIT', 'OK'],
+    ])
+    expect(await ask(['user', 'quotas'], { hitsAddend: { value: 0 } })).toMatchObject({ limitRemaining: 8 })
+    expect((await client.ask('d', [two, descriptor(['none', 'a'])])).overallCode).toBe('OVER_LIMIT')
+  })
+
+  test('a limit and hits may be as large as the messages can say', async () => {
+    const limit = { requestsPerUnit: 4_294_967_295, unit: 'YEAR' }
+    const hitsAddend = { value: 4_294_967_295 }
+    expect(await ask(['huge', 'a'], { limit, hitsAddend })).toMatchObject({
+      code: 'OK',
+      currentLimit: limit,
+      limitRemaining: 0,
+    })
+    expect(await ask(['huge', 'a'], { limit })).toMatchObject({ code: 'OVER_LIMIT' })
+  })
+
+  test('20,000 descriptors are decided in one request', async () => {
+    const { overallCode, statuses } = await client.ask(
+      'd',
+      Array.from({ length: 20_000 }, (_, at) => descriptor(['user', `many-${at}`])),
+    )
+    expect([overallCode, statuses.length]).toEqual(['OK', 20_000])
+  })
+
   test('limits above what an exact log should hold are counted in windows of the clock', async () => {
     expect(await ask(['large', 'g'])).toMatchObject({ code: 'OK', limitRemaining: 3_999_999 })
   })
@@ -138,6 +198,17 @@ describe('sluice serve --grpc', () => {
     ])
   })
 
+  test('headers name each limit as metrics do, and of several users the one who has the least', async () => {
+    const request = [
+      descriptor(['at', 'x', 'user', 'j']),
+      descriptor(['in', 'x', 'user', 'j']),
+      descriptor(['in', 'x', 'user', 'k']),
+    ]
+    await client.ask('d', request.slice(-1))
+    const { responseHeadersToAdd } = await client.ask('d', request)
+    expect(responseHeadersToAdd[0]?.value).toBe('"at-user-1h";r=19;t=3600, "in-user-1h";r=28;t=3600')
+  })
+
   test('grpc.health.v1', async () => {
     for (const service of ['', 'ratelimit', 'envoy.service.ratelimit.v3.RateLimitService']) {
       expect(await call(client.health, 'Check', { service })).toEqual({ status: 'SERVING' })
@@ -154,6 +225,14 @@ test('--each-descriptor charges each by itself, and what does not fit as far as 
   expect(used).toMatchObject({ overallCode: 'OVER_LIMIT', statuses: [{ code: 'OVER_LIMIT', limitRemaining: 0 }] })
   const answered = await client.ask('d', [descriptor(['user', 'a'], { hitsAddend: { value: 0 } })])
   expect(answered.overallCode).toBe('OVER_LIMIT')
+  // In shadow mode, too.
+  await client.ask('d', [descriptor(['tried', 'a'])], { hitsAddend: 3 })
+  const tried = await client.ask('d', [descriptor(['tried', 'a'], { hitsAddend: { value: 0 } })])
+  expect(tried).toMatchObject({ overallCode: 'OK', statuses: [{ code: 'OK', limitRemaining: 0 }] })
+  const quotas = [descriptor(['service', 'one']), descriptor(['service', 'two'])]
+  const codes = []
+  for (let time = 0; time < 3; time++) codes.push((await client.ask('d', quotas)).overallCode)
+  expect(codes).toEqual(['OK', 'OK', 'OVER_LIMIT'])
   client[Symbol.dispose]()
   await serving.stop()
 })
@@ -217,6 +296,23 @@ test('openConfig() keeps what it has while a file is wrong, and says so once', a
   ])
 })
 
+test('openConfig() notes each time that a file vanishes, also if it returns unchanged', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const path = join(folder, 'vanishing.yaml')
+  const notes: string[] = []
+  writeFileSync(path, CONFIG)
+  const watched = openConfig(path, 'local', (text) => notes.push(text))
+  for (let time = 1; time <= 2; time++) {
+    rmSync(path)
+    vi.advanceTimersByTime(2_000)
+    expect(notes).toHaveLength(time)
+    writeFileSync(path, CONFIG)
+    vi.advanceTimersByTime(2_000)
+  }
+  watched.close()
+})
+
 test('a decision whose deadline is over charges nothing', async () => {
   const { serving, client } = await start()
   const session = connect(`http://${serving.grpc}`)
@@ -244,11 +340,67 @@ test('ON_STORE_ERROR=closed refuses while Redis is down', async () => {
   writeFileSync(hook, 'export default ({ outcome, decidedBy }) => console.error(outcome, "by", decidedBy)')
   const away = { STORE: '', ON_STORE_ERROR: 'closed', REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` }
   const { serving, client } = await start(away, ['--on-decision', hook])
-  const { overallCode, responseHeadersToAdd } = await client.ask('d', [descriptor(['user', 'a'])])
-  expect([overallCode, responseHeadersToAdd[0]?.value]).toEqual(['OVER_LIMIT', 'closed'])
+  for (const refused of [descriptor(['user', 'a']), descriptor(['service', 'one'])]) {
+    const { overallCode, responseHeadersToAdd } = await client.ask('d', [refused])
+    expect([overallCode, responseHeadersToAdd[0]?.value]).toEqual(['OVER_LIMIT', 'closed'])
+  }
   client[Symbol.dispose]()
   const { stderr } = await serving.end()
   expect(stderr).toContain('unavailable by closed\n')
+})
+
+describe('at the HTTP port', () => {
+  const send = (serving: ServingProcess, path: string, init: RequestInit = {}) =>
+    fetch(new URL(path, serving.url), init)
+  const headers = { Authorization: `Bearer ${DECIDE_TOKEN}`, 'Content-Type': 'application/json' }
+
+  test('/json decides as gRPC does, and /healthcheck tells that it serves', async () => {
+    const { serving, client } = await start()
+    const ask = async (body: unknown) => {
+      const answer = await send(serving, '/json', { method: 'POST', headers, body: JSON.stringify(body) })
+      return [answer.status, (await answer.json()) as { overallCode?: string; statuses?: object }] as const
+    }
+    const descriptors = [{ entries: [{ key: 'user', value: 'json' }], hits_addend: '9' }]
+    const [status, { overallCode, statuses }] = await ask({ domain: 'd', descriptors })
+    expect([status, overallCode, statuses]).toEqual([
+      200,
+      'OK',
+      [
+        {
+          ...{ code: 'OK', limitRemaining: 1, durationUntilReset: expect.stringMatching(/^[\d.]+s$/) },
+          currentLimit: { name: 'by-user', requestsPerUnit: 10, unit: 'HOUR' },
+        },
+      ],
+    ])
+    expect(await ask({ domain: 'd', descriptors })).toMatchObject([429, { overallCode: 'OVER_LIMIT' }])
+    expect(await ask({ domain: 'd' })).toMatchObject([400, { detail: 'expected at least one descriptor' }])
+    expect(await ask({ domain: 'd', descriptors: [{ entry: [] }] })).toMatchObject([400, { code: 'invalid_input' }])
+    expect((await send(serving, '/json', { method: 'POST', body: '{}' })).status).toBe(401)
+    expect((await send(serving, '/elsewhere')).status).toBe(404)
+    const health = await send(serving, '/healthcheck')
+    expect([health.status, await health.text()]).toEqual([200, 'OK'])
+    client[Symbol.dispose]()
+    await serving.stop()
+  })
+})
+
+test('a connection is closed when it is old, and clients notice nothing', async () => {
+  const { serving, client } = await start({ GRPC_MAX_CONNECTION_AGE: '50ms' })
+  const session = connect(`http://${serving.grpc}`)
+  const closed = once(session, 'close')
+  await once(session, 'goaway')
+  await closed
+  for (let time = 0; time < 10; time++) await client.ask('d', [descriptor(['large', 'age'])])
+  expect((await client.ask('d', [descriptor(['large', 'age'])])).statuses[0]?.limitRemaining).toBe(3_999_989)
+  client[Symbol.dispose]()
+  expect((await serving.end()).stderr).toBe('')
+})
+
+test('an unknown domain is noted once', async () => {
+  const { serving, client } = await start()
+  for (let time = 0; time < 2; time++) await client.ask('dd', [descriptor(['user', 'a'])])
+  client[Symbol.dispose]()
+  expect((await serving.end()).stderr).toBe('"dd" is no domain of the configuration, so it limits nothing\n')
 })
 
 test('SIGTERM: health turns to NOT_SERVING, and what was begun is answered', async () => {
@@ -290,7 +442,21 @@ test('two processes with one Redis grant exactly the limit', { tags: ['slow'] },
 })
 
 test.each([
-  ['--grpc alone', ['--grpc', '0'], /^error: --grpc needs --ratelimit-config, and the other way round\n$/],
+  [
+    '--grpc alone',
+    ['--grpc', '0'],
+    /^error: --grpc needs --ratelimit-config or --ratelimit-xds, and the other way round\n$/,
+  ],
+  [
+    'a file and a server',
+    ['--grpc', '0', '--ratelimit-config', 'x', '--ratelimit-xds', 'y:1'],
+    /^error: --ratelimit-config and --ratelimit-xds cannot be given together\n$/,
+  ],
+  [
+    'half a certificate',
+    ['--grpc', '0', '--ratelimit-xds', 'y:1', '--ratelimit-xds-key', 'k'],
+    /^error: --ratelimit-xds-cert needs/,
+  ],
   ['--ratelimit-config alone', ['--ratelimit-config', 'x'], /^error: --grpc needs --ratelimit-config/],
   ['no file', ['--grpc', '0', '--ratelimit-config', '/nowhere.yaml'], /^error: ENOENT: .*\/nowhere\.yaml/],
   [

@@ -164,7 +164,7 @@ test('dev uses the services it is given, and unpacks what a client has not reque
 })
 
 test.for([
-  [{ RATE_LIMITS: '0/1s' }, /^RATE_LIMITS: expected .* got "0\/1s": "0" is no limit from 1 to 1000000000\n$/],
+  [{ RATE_LIMITS: '0/1s' }, /^RATE_LIMITS: expected .* got "0\/1s": "0" is no limit from 1 to 4294967295\n$/],
   [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1' }, /^UPSTASH_REDIS_REST_TOKEN: expected .*\n$/],
   [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: unknown variable; did you mean RATE_LIMITS\?\n$/],
   [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],

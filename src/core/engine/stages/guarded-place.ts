@@ -40,11 +40,12 @@ export class GuardedPlaces implements StorePlaces {
     const { now = readLatestMs, log = consoleLog, timeoutMs, hasBreaker = true } = this.#options
     const probeTimeoutMs = 2 * timeoutMs
     const breaker = hasBreaker ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs }) : undefined
-    const named = decorate(store, {
-      decide: (request, context) => store.decide(request, context).catch((error) => raiseNamed(name, error)),
-    })
+    const logNamed: Log = (level, fields) => log(level, { ...fields, place: name })
+    const guarded = withBreaker(store, { breaker, now, log: logNamed })
     const place = {
-      store: withBreaker(named, { breaker, now, log: (level, fields) => log(level, { ...fields, place: name }) }),
+      store: decorate(guarded, {
+        decide: (request, context) => guarded.decide(request, context).catch((error) => raiseNamed(name, error)),
+      }),
       get circuit() {
         return breaker?.circuit ?? 'closed'
       },

@@ -2,6 +2,7 @@
 import type { RedisClient } from './client.ts'
 
 interface ConnectionEvents {
+  on?(event: 'error', listener: (error: Error) => void): unknown
   once?(event: string, listener: () => void): unknown
 }
 
@@ -81,7 +82,15 @@ export interface NodeRedis extends ConnectionEvents {
   ping(): Promise<unknown>
 }
 
-export function adaptNodeRedis(redis: NodeRedis): RedisClient {
+/** A client of sentinels of `@redis/client`. */
+export interface NodeSentinel extends NodeRedis {
+  getSentinelNode(): unknown
+  /** Calls `send` with a client of the master, and again if that fails. */
+  _execute(isReadonly: boolean, send: (master: NodeRedis) => Promise<unknown>): Promise<unknown>
+}
+
+export function adaptNodeRedis(redis: NodeRedis | NodeSentinel): RedisClient {
+  if ('getSentinelNode' in redis) return adaptSentinel(redis)
   const isCluster = redis.nodeByAddress !== undefined
   const isConnecting = () => redis.isOpen === true && redis.isReady === false
   return {
@@ -93,8 +102,38 @@ export function adaptNodeRedis(redis: NodeRedis): RedisClient {
     del: (keys) => redis.del([...keys]),
     ping: () => redis.ping(),
     connecting: awaitFirstConnection(redis, isConnecting, isCluster ? ['connect'] : ENDS),
-    // Its errors have no names. A server's begin with a code, such as NOSCRIPT; those of the client with "The" or the like.
-    serverWords: (error) =>
-      error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? explainRedirection(error.message) : undefined,
+    serverWords: readServerWords,
+  }
+}
+
+/** Errors of `@redis/client` have no names. A server's begin with a code, such as NOSCRIPT; its own with "The" or the like. */
+function readServerWords(error: unknown): string | undefined {
+  return error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? explainRedirection(error.message) : undefined
+}
+
+/** After a failover, a client of sentinels sends a failed call again, which would charge twice if only its answer was lost. */
+function adaptSentinel(sentinel: NodeSentinel): RedisClient {
+  const sendOnce = async <Reply>(call: (master: RedisClient) => Promise<Reply>): Promise<Reply> => {
+    const answer = (await sentinel._execute(false, (master) =>
+      call(adaptNodeRedis(master)).then(
+        (reply) => ({ reply }),
+        (error: unknown) => {
+          // A replica has written nothing, and the client looks for the master only if it learns of this.
+          if (error instanceof Error && error.message.startsWith('READONLY')) throw error
+          return { error }
+        },
+      ),
+    )) as { readonly reply: Reply } | { readonly error: unknown }
+    if ('error' in answer) throw answer.error
+    return answer.reply
+  }
+  return {
+    isCluster: false,
+    evalsha: (...call) => sendOnce((master) => master.evalsha(...call)),
+    eval: (...call) => sendOnce((master) => master.eval(...call)),
+    zrem: (...call) => sendOnce((master) => master.zrem(...call)),
+    del: (...call) => sendOnce((master) => master.del(...call)),
+    ping: () => sendOnce((master) => master.ping()),
+    serverWords: readServerWords,
   }
 }

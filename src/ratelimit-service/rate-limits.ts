@@ -11,21 +11,23 @@ import { type Descriptor, UNITS, type Unit } from './messages.ts'
 import { YamlReader } from './yaml-reader.ts'
 
 /** What holds for a descriptor. */
-export interface Rule {
-  /** By which `replaces` of other rules names it; empty without one. */
+export interface RateLimit {
+  /** By which `replaces` of others names it; empty without one. */
   readonly name: string
   readonly replaces: readonly string[]
   /** Limits; `unlimited` admits everything, `none` nothing. */
   readonly limits: CountingPolicy | 'unlimited' | 'none'
-  /** Of a rule that admits nothing. */
+  /** Set if nothing is admitted. */
   readonly unit: Unit | 'UNKNOWN'
   readonly isShadow: boolean
+  /** It refuses a request only if all quotas of the request are full. */
+  readonly isQuota: boolean
   /** Its metrics name all values. */
   readonly isDetailed: boolean
 }
 
-export interface RuleMatch {
-  readonly rule: Rule
+export interface RateLimitMatch {
+  readonly rateLimit: RateLimit
   /** Keys and values that are counted together. */
   readonly identity: readonly string[]
   /** What its metrics are called, as the reference server calls them. */
@@ -36,7 +38,7 @@ interface TreeNode {
   readonly children: Map<string, TreeNode>
   /** Its children with a `*`, in the order of the file. */
   readonly wildcards: { readonly parts: readonly string[]; readonly name: string; readonly value: string }[]
-  readonly rule: Rule | undefined
+  readonly rateLimit: RateLimit | undefined
   /** All values that its wildcard matches are counted together. */
   readonly sharesThreshold: boolean
   /** Metrics name the value of the request. */
@@ -69,21 +71,21 @@ export function readDomains(files: readonly ConfigFile[], onStoreError: OnStoreE
     if (domain === '') yaml.fail(fields.domain ?? yaml.root, 'expected a domain that is not empty')
     if (domains.has(domain)) yaml.fail(fields.domain, `expected each domain in one file, got "${domain}" again`)
     const tree = createTreeNode()
-    readDescriptors(yaml, fields.descriptors, tree, domain, onStoreError)
+    readDescriptors(yaml, fields.descriptors, tree, [domain], onStoreError)
     domains.set(domain, tree)
   }
   return domains
 }
 
-function createTreeNode(rule?: Rule, sharesThreshold = false, namesValue = false): TreeNode {
-  return { children: new Map(), wildcards: [], rule, sharesThreshold, namesValue }
+function createTreeNode(rateLimit?: RateLimit, sharesThreshold = false, namesValue = false): TreeNode {
+  return { children: new Map(), wildcards: [], rateLimit, sharesThreshold, namesValue }
 }
 
 function readDescriptors(
   yaml: YamlReader,
   list: Node | undefined,
   parent: TreeNode,
-  path: string,
+  path: readonly string[],
   onStoreError: OnStoreError,
 ): void {
   for (const node of yaml.readList(list, 'descriptors')) {
@@ -92,29 +94,35 @@ function readDescriptors(
     const value = yaml.readText(fields.value)
     if (key === '') yaml.fail(fields.key ?? node, 'expected a descriptor with a key that is not empty')
     const name = value === '' ? key : `${key}_${value}`
-    const fullName = `${path}.${name}`
-    if (parent.children.has(name)) yaml.fail(fields.key, `expected each key and value once, got "${fullName}" again`)
+    const names = [...path, name]
+    if (parent.children.has(name)) {
+      yaml.fail(fields.key, `expected each key and value once, got "${names.join('.')}" again`)
+    }
     const sharesThreshold = yaml.readBoolean(fields.share_threshold)
     if (sharesThreshold && !name.includes('*')) yaml.fail(fields.share_threshold, 'expected a value with "*" beside it')
-    if (yaml.readBoolean(fields.quota_mode)) yaml.fail(fields.quota_mode, 'expected no quota_mode, which Sluice lacks')
-    const isDetailed = yaml.readBoolean(fields.detailed_metric)
-    const isShadow = yaml.readBoolean(fields.shadow_mode)
-    const rule = fields.rate_limit && readRule(yaml, fields.rate_limit, { key, isShadow, isDetailed, onStoreError })
-    const child = createTreeNode(rule, sharesThreshold, yaml.readBoolean(fields.value_to_metric))
+    const context = {
+      // Metrics call it so, too.
+      path: names.slice(1).join('.'),
+      isShadow: yaml.readBoolean(fields.shadow_mode),
+      isQuota: yaml.readBoolean(fields.quota_mode),
+      isDetailed: yaml.readBoolean(fields.detailed_metric),
+      onStoreError,
+    }
+    const rateLimit = fields.rate_limit && readRateLimit(yaml, fields.rate_limit, context)
+    const child = createTreeNode(rateLimit, sharesThreshold, yaml.readBoolean(fields.value_to_metric))
     if (name.includes('*')) parent.wildcards.push({ parts: name.split('*'), name, value })
-    readDescriptors(yaml, fields.descriptors, child, fullName, onStoreError)
+    readDescriptors(yaml, fields.descriptors, child, names, onStoreError)
     parent.children.set(name, child)
   }
 }
 
-interface RuleContext {
-  readonly key: string
-  readonly isShadow: boolean
-  readonly isDetailed: boolean
+interface RateLimitContext extends Pick<RateLimit, 'isShadow' | 'isQuota' | 'isDetailed'> {
+  /** Keys and values down to it. */
+  readonly path: string
   readonly onStoreError: OnStoreError
 }
 
-function readRule(yaml: YamlReader, node: Node, context: RuleContext): Rule {
+function readRateLimit(yaml: YamlReader, node: Node, context: RateLimitContext): RateLimit {
   const fields = yaml.readMap(node, 'a rate limit', RATE_LIMIT_KEYS)
   const name = yaml.readText(fields.name)
   const replaces = yaml.readList(fields.replaces, 'names').map((each) => {
@@ -123,9 +131,10 @@ function readRule(yaml: YamlReader, node: Node, context: RuleContext): Rule {
     if (replaced === name) yaml.fail(each, `expected the name of another rate limit, got its own ("${name}")`)
     return replaced
   })
-  const { isShadow, isDetailed } = context
-  const common = { name, replaces, isShadow, isDetailed }
-  const limitNode = fields.limits ?? fields.algorithm ?? fields.unit
+  const { isShadow, isQuota, isDetailed } = context
+  const common = { name, replaces, isShadow, isQuota, isDetailed }
+  const unit = yaml.readText(fields.unit).toUpperCase()
+  const limitNode = fields.limits ?? fields.algorithm ?? (unit === 'UNKNOWN' ? undefined : fields.unit)
   if (yaml.readBoolean(fields.unlimited)) {
     if (limitNode) yaml.fail(limitNode, 'expected no limits beside "unlimited: true"')
     return { ...common, limits: 'unlimited', unit: 'UNKNOWN' }
@@ -142,7 +151,6 @@ function readRule(yaml: YamlReader, node: Node, context: RuleContext): Rule {
       throw explain(yaml, fields.limits, error)
     }
   }
-  const unit = yaml.readText(fields.unit).toUpperCase()
   if (!isUnit(unit))
     return yaml.fail(fields.unit ?? node, `expected a unit (${UNIT_NAMES}), got "${unit.toLowerCase()}"`)
   const count = yaml.readCount(fields.requests_per_unit)
@@ -180,38 +188,43 @@ function explain(yaml: YamlReader, node: Node, error: unknown): unknown {
 function createUnitPolicy(
   count: number,
   unit: Unit,
-  context: RuleContext,
+  context: RateLimitContext,
   name: string,
   algorithm: AlgorithmName = count > MAX_LOG_ENTRIES ? 'fixed-window' : 'sliding-window',
 ): CountingPolicy | 'none' {
   return count === 0 ? 'none' : createPolicy(`${count}/${UNITS[unit].limits}`, algorithm, context, name)
 }
 
-function createPolicy(limits: string, algorithm: AlgorithmName, context: RuleContext, name: string): CountingPolicy {
-  const shown = (name || context.key).replaceAll(/[^\w-]/g, '-').slice(0, 64)
+function createPolicy(
+  limits: string,
+  algorithm: AlgorithmName,
+  context: RateLimitContext,
+  name: string,
+): CountingPolicy {
+  const shown = (name || context.path).replaceAll(/[^\w-]/g, '-').slice(-64)
   const mode = context.isShadow ? 'shadow' : 'enforce'
   return { ...readPolicy({ name: shown, limits, algorithm, mode }, '', context.onStoreError), counts: 'requests' }
 }
 
 /**
- * Finds the rule of a descriptor: at each level by key and value, then by the first wildcard that matches, then by key
- * alone. A rule counts only if the descriptor ends with it.
+ * Finds the rate limit of a descriptor: at each level by key and value, then by the first wildcard that matches, then by
+ * key alone. It counts only if the descriptor ends with it.
  * @returns undefined if there is none: nothing is then limited
  * @throws {OptionError} for an override that cannot be
  */
-export function findRule(
+export function findRateLimit(
   domains: Domains,
   domain: string,
   { entries, limit }: Descriptor,
   onStoreError: OnStoreError,
-): RuleMatch | undefined {
+): RateLimitMatch | undefined {
   const root = domains.get(domain)
   if (!root) return undefined
   const identity = [domain, ...entries.flatMap(({ key, value }) => [key, value])]
   const detailed = entries.map(({ key, value }) => (value === '' ? key : `${key}_${value}`))
   if (limit) {
-    const rule = createOverride(limit, entries.at(-1)?.key ?? '', onStoreError)
-    return { rule, identity, metricKey: detailed.join('.') }
+    const rateLimit = createOverride(limit, entries.map(({ key }) => key).join('.'), onStoreError)
+    return { rateLimit, identity, metricKey: detailed.join('.') }
   }
   const names: string[] = []
   let node: TreeNode | undefined = root
@@ -231,25 +244,19 @@ export function findRule(
     names.push(isShared || (!exact && !child.namesValue) ? (wildcard?.name ?? key) : full)
     node = child
   }
-  const metricKey = (node.rule?.isDetailed ? detailed : names).join('.')
-  return node.rule && { rule: node.rule, identity, metricKey }
+  const metricKey = (node.rateLimit?.isDetailed ? detailed : names).join('.')
+  return node.rateLimit && { rateLimit: node.rateLimit, identity, metricKey }
 }
 
 function createOverride(
   { requestsPerUnit, unit }: NonNullable<Descriptor['limit']>,
-  key: string,
+  path: string,
   onStoreError: OnStoreError,
-): Rule {
+): RateLimit {
   if (typeof unit === 'number' || unit === 'UNKNOWN') throw new OptionError('limit.unit', `one of ${UNIT_NAMES}`, unit)
-  const context = { key, isShadow: false, isDetailed: true, onStoreError }
-  return {
-    name: '',
-    replaces: [],
-    isShadow: false,
-    isDetailed: true,
-    unit,
-    limits: createUnitPolicy(requestsPerUnit, unit, context, ''),
-  }
+  const common = { isShadow: false, isQuota: false, isDetailed: true }
+  const limits = createUnitPolicy(requestsPerUnit, unit, { ...common, path, onStoreError }, '')
+  return { ...common, name: '', replaces: [], unit, limits }
 }
 
 /** Tests that a text consists of these parts, in order, with anything between them. */
