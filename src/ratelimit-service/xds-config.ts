@@ -63,7 +63,10 @@ export async function openXdsConfig(
   signal: AbortSignal,
 ): Promise<WatchedConfig> {
   const { address, nodeId } = options
-  const { promise: first, resolve, reject } = Promise.withResolvers<void>()
+  let [resolve, reject]: [() => void, (error: Error) => void] = [() => {}, () => {}]
+  const first = new Promise<void>((...settle) => {
+    ;[resolve, reject] = settle
+  })
   let domains: Domains = new Map()
   let versionInfo = ''
   let lastProblem = ''
