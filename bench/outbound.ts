@@ -1,38 +1,40 @@
 /**
- * What clients make of the limits of servers, in virtual time: the calls done of those possible, the refusals, and the
- * longest needless wait, for models of servers that answer after 50 ms, 2 s and 10 s.
+ * What clients make of the limits of servers, in virtual time: models of servers in worlds that are drawn from a seed,
+ * which say what was used before the start, how calls and refusals travel, who starts again, and who else is there.
+ * Of each server it prints the worst of its worlds: the calls done of those possible, the share that the server refused,
+ * and the longest needless wait.
  *
- *     npm run bench:outbound -- [--only <server>] [--seed 1] [--peers]
+ *     npm run bench:outbound -- [--only <server>] [--worlds 12] [--seed 1] [--peers] [--each]
  *
- * Peers need `npm ci --prefix bench`. Prints a table in Markdown for each client.
+ * `--each` prints each world. Peers need `npm ci --prefix bench`.
  */
 import { parseArgs } from 'node:util'
 import { createOwnClient } from '../test/support/outbound/own-client.ts'
-import { CIRCUMSTANCES, PROVIDERS, type Provider } from '../test/support/outbound/providers.ts'
+import { PROVIDERS, type Provider } from '../test/support/outbound/providers.ts'
 import { type CreateClient, type Figures, runLoad } from '../test/support/outbound/run-load.ts'
+import { createRandom, drawWorld, type World } from '../test/support/outbound/worlds.ts'
 import { VirtualClock } from '../test/support/virtual-clock.ts'
-
-const ANSWERS_MS = [50, 2_000, 10_000]
 
 const { values } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
+    worlds: { type: 'string', default: '12' },
     seed: { type: 'string', default: '1' },
     peers: { type: 'boolean', default: false },
+    each: { type: 'boolean', default: false },
   },
 })
+const seed = Number(values.seed)
 
-await printTable('Sluice', [...PROVIDERS, ...CIRCUMSTANCES], (provider, answerMs) => {
-  return runLoad(provider, createOwnClient, answerMs, Number(values.seed))
-})
+await printTable('Sluice', (provider, world) => runLoad(provider, createOwnClient, world, seed))
 if (values.peers) {
   const { PEERS, replaceTime }: PeerModule = await import(new URL('peers/outbound-clients.ts', import.meta.url).href)
   for (const [name, createClient] of Object.entries(PEERS)) {
-    await printTable(name, PROVIDERS, async (provider, answerMs) => {
+    await printTable(name, async (provider, world) => {
       const clock = new VirtualClock()
       const restore = replaceTime(clock)
       try {
-        return await runLoad(provider, createClient, answerMs, Number(values.seed), clock)
+        return await runLoad(provider, createClient, world, seed, clock)
       } finally {
         restore()
       }
@@ -45,19 +47,43 @@ interface PeerModule {
   replaceTime(clock: VirtualClock): () => void
 }
 
-type Run = (provider: Provider, answerMs: number) => Promise<Figures>
-
-async function printTable(client: string, providers: readonly Provider[], run: Run): Promise<void> {
-  console.log(`\n${client}: done, refused by the server, ended in a refusal, longest needless wait\n`)
-  console.log(`| server | limits known by | ${ANSWERS_MS.map((ms) => `answers of ${ms} ms`).join(' | ')} |`)
-  console.log(`| --- | --- | ${ANSWERS_MS.map(() => '---').join(' | ')} |`)
-  for (const provider of providers.filter(({ name }) => name.includes(values.only))) {
-    const cells: string[] = []
-    for (const answerMs of ANSWERS_MS) cells.push(formatFigures(await run(provider, answerMs)))
+/** Every third world is shared with another process or another user. */
+async function printTable(client: string, run: (provider: Provider, world: World) => Promise<Figures>): Promise<void> {
+  console.log(`\n${client}: done, refused by the server, longest needless wait\n`)
+  console.log('| server | limits known by | alone | shared |')
+  console.log('| --- | --- | --- | --- |')
+  for (const provider of PROVIDERS.filter(({ name }) => name.includes(values.only))) {
+    const random = createRandom(seed)
+    const [alone, shared]: [Figures[], Figures[]] = [[], []]
+    for (let index = 0; index < Number(values.worlds); index++) {
+      const world = drawWorld(random, index % 3 === 2)
+      const figures = await run(...prepare(provider, world))
+      if (values.each) console.error(`${provider.name}: ${formatFigures(figures)} ${JSON.stringify(world)}`)
+      const figuresOfKind = index % 3 === 2 ? shared : alone
+      figuresOfKind.push(figures)
+    }
+    const cells = [alone, shared].map((each) => formatFigures(findWorst(each)))
     console.log(`| ${provider.name} | ${provider.evidence} | ${cells.join(' | ')} |`)
   }
 }
 
-function formatFigures({ done, refused, failed, needlessMs }: Figures): string {
-  return `${done.toFixed(2)}, ${(refused * 100).toFixed(1)} %, ${failed}, ${(needlessMs / 1_000).toFixed(1)} s`
+/** A limiter of one's own has counted in its store what was used before the start. */
+function prepare(provider: Provider, world: World): [Provider, World] {
+  if (provider.evidence !== 'limiter') return [provider, world]
+  return [
+    { ...provider, store: 'shared' },
+    { ...world, usedShare: 0, otherShare: 0 },
+  ]
+}
+
+function findWorst(figures: readonly Figures[]): Pick<Figures, 'done' | 'refused' | 'needlessMs'> {
+  return {
+    done: Math.min(...figures.map(({ done }) => done)),
+    refused: Math.max(...figures.map(({ refused }) => refused)),
+    needlessMs: Math.max(...figures.map(({ needlessMs }) => needlessMs)),
+  }
+}
+
+function formatFigures({ done, refused, needlessMs }: Pick<Figures, 'done' | 'refused' | 'needlessMs'>): string {
+  return `${done.toFixed(2)}, ${(refused * 100).toFixed(1)} %, ${(needlessMs / 1_000).toFixed(1)} s`
 }

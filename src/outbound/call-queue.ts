@@ -1,7 +1,7 @@
 /** Calls that wait, in order of priority and time. */
 import { PRIORITIES, type Priority } from '../core/model/policy.ts'
 
-interface QueuedCall {
+export interface QueuedCall {
   readonly priority: Priority
   readonly tenant: string
   /** How often the server has refused it. */

@@ -23,7 +23,7 @@ export const systemClock: Clock = {
     const dueMs = readMs() + ms
     let timer: ReturnType<typeof setTimeout>
     const arm = () => {
-      const delayMs = Math.min(Math.ceil(dueMs - readMs()), MAX_TIMER_MS)
+      const delayMs = Math.min(Math.max(0, Math.ceil(dueMs - readMs())), MAX_TIMER_MS)
       const firesMs = readMs() + delayMs
       timer = setTimeout(() => {
         const earlyMs = firesMs - readMs()

@@ -17,6 +17,7 @@ export interface Hold {
 }
 
 export interface GateOptions {
+  readonly pauseMs: number
   readonly maxPauseMs: number
   readonly random: () => number
   /** Nothing but a limiter holds calls up until the server refuses one. */
@@ -27,9 +28,10 @@ export interface GateOptions {
 const PATIENCE_MS = 1_000
 /** Room that a call without a refusal makes for others while nothing is known of the server. */
 const GROWTH = 0.5
-/** Pauses of a server that asks for none: doubled by each refusal in a row. */
-const FIRST_PAUSE_MS = 1_000
-const MAX_GUESSED_PAUSE_MS = 60_000
+/** Pauses of a server that asks for none are doubled by each refusal in a row, up to so many times the first. */
+const MAX_PAUSES = 60
+/** A pause that is asked for in whole seconds is longer than the rounding from here on. */
+const MIN_REQUESTED_MS = 1_000
 /** A pause is longer by up to a tenth, at random and within these bounds, so that clients do not return at once. */
 const JITTER_SHARE = 0.1
 const MIN_JITTER_MS = 50
@@ -55,6 +57,11 @@ export class Gate {
     this.#maxRecent = options.isLimited ? Number.POSITIVE_INFINITY : 1
   }
 
+  /** Servers that take longer to refuse a call are known by that. */
+  get #patienceMs(): number {
+    return Math.max(PATIENCE_MS, this.#sent.slowestRefusalMs)
+  }
+
   get pausedUntilMs(): number {
     return this.#pausedUntilMs
   }
@@ -67,7 +74,7 @@ export class Gate {
     const reported = [...this.#limits.values()].map((limit) => limit.findStartMs(cost, nowMs))
     const holds: Hold[] = [
       { untilMs: this.#pausedUntilMs, reason: 'refusal' },
-      { untilMs: oldest && isFull ? oldest.atMs + PATIENCE_MS : 0, reason: 'start' },
+      { untilMs: oldest && isFull ? oldest.atMs + this.#patienceMs : 0, reason: 'start' },
       { untilMs: Math.max(0, ...reported), reason: 'report' },
       { untilMs: this.#pace.findStartMs(cost, nowMs), reason: 'refusal' },
     ]
@@ -87,6 +94,9 @@ export class Gate {
     const wasRecent = this.#recent.delete(call)
     call.isAnswered = true
     if (!answer) return
+    this.#sent.onAnswered(nowMs - call.atMs, answer.isRefusal)
+    // What the server has refused, it does not count.
+    if (answer.isRefusal) this.#sent.onRefused(call)
     this.#update(answer, call, nowMs)
     if (answer.isRefusal) this.#pause(call, answer, nowMs)
     // Calls that were sent before a refusal tell nothing about the time after it.
@@ -99,9 +109,10 @@ export class Gate {
   /** Calls that were not refused within a moment are as good as admitted: servers refuse at once. */
   #releaseOld(nowMs: number): void {
     for (const call of this.#recent) {
-      if (call.atMs + PATIENCE_MS > nowMs) return
+      if (call.atMs + this.#patienceMs > nowMs) return
       this.#recent.delete(call)
-      if (call.atMs >= this.#pausedUntilMs) this.#makeRoom()
+      // Where answers come sooner, it may well be refused.
+      if (call.atMs >= this.#pausedUntilMs && this.#sent.fastestMs > PATIENCE_MS) this.#makeRoom()
     }
   }
 
@@ -125,22 +136,21 @@ export class Gate {
   }
 
   #pause(call: SentCall, { limits, retryAfterMs = 0 }: Report, nowMs: number): void {
-    const { random, maxPauseMs } = this.#options
+    const { random, pauseMs: firstMs, maxPauseMs } = this.#options
     const isRepeated = call.atMs < this.#pausedUntilMs
     if (!isRepeated) this.#refusalsInARow++
     const usedUp = limits.filter(({ remaining }) => remaining === 0)
     const requestedMs = Math.max(0, retryAfterMs, ...usedUp.map(({ resetMs = 0 }) => resetMs))
-    const guessedMs = Math.min(MAX_GUESSED_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
+    const guessedMs = firstMs * Math.min(MAX_PAUSES, 2 ** (this.#refusalsInARow - 1))
     const pauseMs = Math.min(requestedMs || guessedMs, maxPauseMs)
     const isExplained = usedUp.some(({ resetMs, refillPerS, windowMs }) => resetMs || refillPerS || windowMs)
     if (!isExplained) {
-      const isRequested = requestedMs > FIRST_PAUSE_MS
-      this.#pace.onRefused({ call, pauseMs, isRequested, isRepeated, resumedAtMs: this.#pausedUntilMs })
+      const isRequested = requestedMs > MIN_REQUESTED_MS
+      this.#pace.onRefused({ call, pauseMs, isRequested, isRepeated, resumedAtMs: this.#pausedUntilMs }, nowMs)
     } else if (!isRepeated) {
       for (const { name, limit } of usedUp) this.#limits.get(name ?? String(limit))?.onRefused()
     }
-    this.#sent.onRefused(call)
-    if (isRepeated && nowMs + requestedMs <= this.#pausedUntilMs) return
+    if (isRepeated && (requestedMs === 0 || nowMs + requestedMs <= this.#pausedUntilMs)) return
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
     this.#maxRecent = 1

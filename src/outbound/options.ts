@@ -171,8 +171,8 @@ export interface RetryOptions {
    */
   readonly attempts?: number | undefined
   /**
-   * Recognizes refusals besides 429, 503 with `Retry-After`, and 403 with `Retry-After` or with nothing remaining. A
-   * body is read from a clone of the response.
+   * Recognizes refusals besides 429, 503 with `Retry-After`, and 403 with `Retry-After` or with nothing remaining. It
+   * gets a clone of the response.
    * @default none
    * @example ({ status }) => status === 529
    */
@@ -194,7 +194,7 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]>, OwnLimits
    */
   readonly retry?: RetryOptions | undefined
   /**
-   * Reads limits that the server reports in a way of its own. A body is read from a clone of the response.
+   * Reads limits that the server reports in a way of its own. It gets a clone of the response.
    * @default none
    * @example ({ headers }) => [{ limit: 40, remaining: Number(headers.get('X-Left')), refillPerS: 2 }]
    */
@@ -206,6 +206,13 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]>, OwnLimits
    * @example async (response) => (await response.json()).usage?.total_tokens
    */
   readonly actualCost?: ((response: Response) => number | undefined | Promise<number | undefined>) | undefined
+  /**
+   * Milliseconds for which calls pause after a refusal that names no time, 0 or more; each further one in a row doubles
+   * it, up to 60 times as much.
+   * @default 1_000
+   * @example 30_000
+   */
+  readonly pauseMs?: number | undefined
   /**
    * Milliseconds after which one call probes a server or a limit that stops all, 0 or more.
    * @default 3_600_000
@@ -229,7 +236,14 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends Q
   readonly identity?: PerCall<string, Arguments> | undefined
 }
 
-export type CallSettings = Readonly<ReturnType<typeof resolveCallSettings>>
+export interface CallSettings {
+  readonly resource: string
+  readonly cost: number
+  readonly priority: Priority
+  readonly tenant: string
+  readonly signal: AbortSignal | undefined
+  readonly maxWaitMs: number
+}
 
 const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   resource: checkString,
@@ -277,28 +291,30 @@ export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   retry: (option, value) => checkOptions(option, value as object, RETRY_CHECKS, 'retry.'),
   readLimits: checkFunction,
   actualCost: checkFunction,
+  pauseMs: checkDuration,
   maxPauseMs: checkDuration,
 }
 
+/** @throws {OptionError} for what a function in place of a value returns: values themselves were checked before */
 export function resolveCallSettings<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
   resource: PerCall<string, Arguments>,
   call: Arguments,
-) {
-  const settings = {
-    resource: resolve(resource, call),
-    cost: resolve(options.cost ?? 1, call),
-    priority: resolve(options.priority ?? 'default', call),
-    tenant: resolve(options.tenant ?? '', call),
-    signal: resolve(options.signal, call),
-    maxWaitMs: resolve(options.maxWaitMs ?? 60_000, call),
+): CallSettings {
+  const resolve = <T>(option: keyof CallSettings, value: PerCall<T, Arguments>): T => {
+    if (typeof value !== 'function') return value
+    const result = (value as (...call: Arguments) => T)(...call)
+    CALL_CHECKS[option](option, result)
+    return result
   }
-  for (const [option, value] of Object.entries(settings)) CALL_CHECKS[option as keyof CallSettings](option, value)
-  return settings
-}
-
-function resolve<T, Arguments extends readonly unknown[]>(value: PerCall<T, Arguments>, call: Arguments): T {
-  return typeof value === 'function' ? (value as (...call: Arguments) => T)(...call) : value
+  return {
+    resource: resolve('resource', resource),
+    cost: resolve('cost', options.cost ?? 1),
+    priority: resolve('priority', options.priority ?? 'default'),
+    tenant: resolve('tenant', options.tenant ?? ''),
+    signal: resolve('signal', options.signal),
+    maxWaitMs: resolve('maxWaitMs', options.maxWaitMs ?? 60_000),
+  }
 }
 
 function allowFunction(check: Check): Check {

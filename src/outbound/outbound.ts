@@ -5,6 +5,7 @@ import { OptionError } from '../core/options/option-error.ts'
 import { createHook } from '../core/runtime/create-hook.ts'
 import { consoleLog, throttle as throttleLog } from '../core/runtime/log.ts'
 import { systemClock } from './clock.ts'
+import type { Answer } from './lanes.ts'
 import {
   OUTBOUND_CHECKS,
   type OutboundCall,
@@ -18,7 +19,8 @@ import {
 } from './options.ts'
 import { createOwnLimiter } from './own-limits.ts'
 import { readReport } from './read-limits.ts'
-import { type Answer, Scheduler, Schedulers } from './scheduler.ts'
+import { Scheduler } from './scheduler.ts'
+import { Schedulers } from './schedulers.ts'
 
 /** A `fetch` that keeps limits. */
 export interface OutboundFetch {
@@ -30,6 +32,7 @@ export interface OutboundFetch {
 /** RFC 9110, §9.2.2. */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
 const DEFAULT_ATTEMPTS = 3
+const FIRST_PAUSE_MS = 1_000
 const MAX_PAUSE_MS = 3_600_000
 
 /**
@@ -48,13 +51,16 @@ export function outbound<LimitsText extends string = string>(
   checkOptions('outbound', options, OUTBOUND_CHECKS)
   const { clock = systemClock, resource = ({ url }) => url.origin, retry = {} } = options
   const { attempts = DEFAULT_ATTEMPTS } = retry
-  const schedulers = createSchedulers(options, true, options.maxPauseMs)
+  const schedulers = createSchedulers(options, true, options)
   const readAnswer = async (response: Response, sentAtMs: number): Promise<Answer> => {
-    const { headers, status } = response
-    const report = readReport(headers, sentAtMs, clock.now())
-    const limits = [...report.limits, ...((await options.readLimits?.(response)) ?? [])]
-    const isRefusal = isLimitRefusal(response, report) || (await retry.isRefusal?.(response)) === true
-    return { ...report, limits, status, isRefusal }
+    const { headers, status, ok } = response
+    const nowMs = clock.now()
+    const report = readReport(headers, ok ? sentAtMs : nowMs, nowMs)
+    const limits = [...report.limits, ...((await readClone(response, options.readLimits)) ?? [])]
+    const isRepeatable = isLimitRefusal(response, report) || (await readClone(response, retry.isRefusal)) === true
+    // Whoever sends the field with an error asks for a pause.
+    const isRefusal = isRepeatable || (status >= 400 && headers.has('Retry-After') && report.retryAfterMs !== undefined)
+    return { ...report, limits, status, isRefusal, isRepeatable }
   }
 
   async function fetchWithinLimits(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
@@ -73,8 +79,8 @@ export function outbound<LimitsText extends string = string>(
       // The body of a request can be read once.
       const make = () => fetch(isReplayable && request?.body && !init?.body ? request.clone() : input, init)
       const { result, answer, decision } = await scheduler.run(scheduled, make, readAnswer)
-      if (options.actualCost && decision) void applyActualCost(scheduler, decision, options.actualCost, result.clone())
-      const isRepeated = answer?.isRefusal && isReplayable && repetitions + 1 < attempts
+      if (options.actualCost && decision) void applyActualCost(scheduler, decision, options.actualCost, result)
+      const isRepeated = answer?.isRepeatable && isReplayable && repetitions + 1 < attempts
       if (!isRepeated || !scheduler.isInTime(scheduled)) return result
       // The next call needs its connection. The body may have broken off, or somebody else may read it.
       result.body?.cancel().catch(() => {})
@@ -110,6 +116,20 @@ export function throttle<This, Arguments extends readonly unknown[], Result, Lim
   }
 }
 
+/** What is left of a clone would be kept for as long as the caller takes to read the response. */
+async function readClone<T>(
+  response: Response,
+  read: ((response: Response) => T | Promise<T>) | undefined,
+): Promise<T | undefined> {
+  if (!read) return undefined
+  const clone = response.clone()
+  try {
+    return await read(clone)
+  } finally {
+    clone.body?.cancel().catch(() => {})
+  }
+}
+
 /** The charge stays as it is if nothing else is known: it is no fault of the call. */
 async function applyActualCost(
   scheduler: Scheduler,
@@ -118,7 +138,7 @@ async function applyActualCost(
   response: Response,
 ): Promise<void> {
   try {
-    const units = await actualCost(response)
+    const units = await readClone(response, actualCost)
     if (units !== undefined && units >= 0) await scheduler.settle(decision, Math.ceil(units))
   } catch {}
 }
@@ -126,7 +146,7 @@ async function applyActualCost(
 function createSchedulers(
   options: OutboundOptions | ThrottleOptions<never>,
   readsAnswers: boolean,
-  maxPauseMs = MAX_PAUSE_MS,
+  { pauseMs = FIRST_PAUSE_MS, maxPauseMs = MAX_PAUSE_MS }: Pick<OutboundOptions, 'pauseMs' | 'maxPauseMs'> = {},
 ): Schedulers {
   const { clock = systemClock, random = Math.random, maxQueued = 1_000 }: QueueOptions<never> = options
   const { concurrency = Number.POSITIVE_INFINITY } = options
@@ -135,7 +155,7 @@ function createSchedulers(
   const onWait = createHook('onWait', options.onWait, log)
   const onDecision = createHook('onDecision', options.onDecision, log)
   const isLimited = limiter !== undefined || !readsAnswers
-  const shared = { limiter, isLimited, maxQueued, maxPauseMs, concurrency, clock, random, onWait, onDecision }
+  const shared = { limiter, isLimited, maxQueued, pauseMs, maxPauseMs, concurrency, clock, random, onWait, onDecision }
   return new Schedulers((resource) => new Scheduler({ resource, ...shared }))
 }
 

@@ -1,4 +1,7 @@
-/** The limit of a server that reports none, as its refusals show it: it falls with each, and grows slowly after it. */
+/**
+ * The limit of a server that reports none, as its refusals show it. One refusal may be chance: what it showed doubles as
+ * fast as so many calls succeed. The more refusals agree, the slower it grows.
+ */
 import type { SentCall, SentCalls } from './sent-calls.ts'
 import { toWindow } from './window.ts'
 
@@ -11,10 +14,10 @@ const MAX_ROUNDING_SHARE = 0.49
 /** Share of the calls a second that the server admitted. */
 const SAFE_SHARE = 0.95
 const MIN_LIMIT = 0.01
-/** The limit grows by this share, then twice that and so on, whenever so many windows were used without a refusal. */
-const FIRST_STEP = 0.02
-const STEP_WINDOWS = 8
-const MIN_STEP_CALLS = 20
+/** A limit that this many more refusals have shown grows by 1/16, after 16 windows. */
+const MAX_AGREEING = 4
+/** A limit that is this much higher than the last has nothing to do with it. */
+const MAX_AGREEING_SHARE = 1.5
 
 interface Refusal {
   readonly call: SentCall
@@ -27,14 +30,26 @@ interface Refusal {
   readonly resumedAtMs: number
 }
 
+interface Shown {
+  readonly limit: number
+  /** Refusals before it that have shown much the same: the limit grows by a share of 1/2 to the power of it. */
+  readonly agreeing: number
+}
+
 export class Pace {
   readonly #sent: SentCalls
   readonly #maxWindowMs: number
   /** Infinite until a call was refused. */
   #limit = Number.POSITIVE_INFINITY
   #windowMs = SECOND_MS
-  #step = FIRST_STEP
+  /** What the last refusal has shown, and the one before. */
+  #shown: Shown = { limit: 0, agreeing: 0 }
+  #previous: Shown = this.#shown
+  /** How often it has grown since the last one. */
+  #grown = 0
+  /** Units since the last refusal, or since the limit has grown by less than twice. */
   #admitted = 0
+  #changedAtMs = 0
 
   /** @param maxWindowMs a longer window would hold calls up for longer than any pause may last */
   constructor(sent: SentCalls, maxWindowMs: number) {
@@ -48,61 +63,73 @@ export class Pace {
 
   onAdmitted(cost: number): void {
     this.#admitted += cost
-    if (this.#admitted < Math.max(MIN_STEP_CALLS, STEP_WINDOWS * this.#limit)) return
-    this.#limit += Math.max(this.#limit * this.#step, this.#isWindow ? 1 : 0)
-    this.#step = Math.min(1, 2 * this.#step)
-    this.#admitted = 0
   }
 
-  onRefused(refusal: Refusal): void {
-    const limit = refusal.isRequested || this.#isWindow ? this.#findWindow(refusal) : this.#findRate(refusal)
-    this.#limit = limit
-    if (refusal.isRepeated) return
-    this.#step = FIRST_STEP
-    this.#admitted = 0
+  onRefused(refusal: Refusal, nowMs: number): void {
+    this.#limit =
+      refusal.isRequested || this.#isWindow ? this.#findWindow(refusal, nowMs) : this.#findRate(refusal, nowMs)
+    if (!refusal.isRepeated) {
+      this.#previous = this.#shown
+      this.#grown = 0
+      this.#admitted = 0
+      this.#changedAtMs = nowMs
+    }
+    const { limit, agreeing } = this.#previous
+    const isAgreeing = this.#limit <= MAX_AGREEING_SHARE * limit
+    this.#shown = { limit: this.#limit, agreeing: isAgreeing ? Math.min(MAX_AGREEING, agreeing + 1) : 0 }
   }
 
   /** When a call may start. Calls of a second go evenly, and of longer windows one by one. */
   findStartMs(cost: number, nowMs: number): number {
     const { last } = this.#sent
     if (this.#limit === Number.POSITIVE_INFINITY || !last) return nowMs
+    const growsAtMs = this.#grow(nowMs)
     const evenMs = (this.#windowMs / this.#limit) * last.cost
     if (!this.#isWindow) return last.atMs + evenMs
     const roomMs = this.#sent.findRoomMs(this.#limit, this.#windowMs, cost, nowMs)
-    return Math.max(last.atMs + Math.min(SECOND_MS, evenMs), roomMs)
+    return Math.max(last.atMs + Math.min(SECOND_MS, evenMs), Math.min(roomMs, growsAtMs))
   }
 
-  #listAdmitted(fromMs: number, refused: SentCall): SentCall[] {
-    return [...this.#sent.list(fromMs, refused.atMs)].filter((call) => call !== refused)
+  /** @returns when it grows next, if no more calls are needed for that */
+  #grow(nowMs: number): number {
+    for (;;) {
+      const slowness = 2 ** Math.max(0, this.#shown.agreeing - this.#grown / 2)
+      if (this.#admitted < this.#limit * slowness) return Number.POSITIVE_INFINITY
+      // Calls that were sent since it has changed may still be refused.
+      const growsAtMs = this.#changedAtMs + this.#sent.slowestRefusalMs
+      if (nowMs < growsAtMs) return growsAtMs
+      this.#limit += this.#limit / slowness
+      this.#grown++
+      this.#changedAtMs = nowMs
+      if (slowness > 1) this.#admitted = 0
+    }
   }
 
   /** What was admitted, in the time from the first of these calls until the end of the pause. */
-  #findWindow({ call, pauseMs, isRepeated }: Refusal): number {
-    // Several calls, one in each window, and a refusal nevertheless: it is longer.
-    const isTooShort = this.#isWindow && this.#limit <= call.cost && this.#admitted > call.cost && !isRepeated
-    if (isTooShort) this.#setWindow(toWindow(this.#windowMs + 1, 0))
-    const admitted = this.#listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call)
-    const isLonger = !this.#isWindow || pauseMs > this.#windowMs
+  #findWindow({ call, pauseMs }: Refusal, nowMs: number): number {
+    // A call that has no answer yet was admitted if refusals do not take as long.
+    const admitted = [...this.#sent.list(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)].filter(
+      ({ isAnswered, atMs }) => isAnswered || nowMs - atMs > this.#sent.slowestRefusalMs,
+    )
     // Where none was admitted before, less is known of when the window began.
     const [first] = admitted
     const seenMs = call.atMs + pauseMs - (first ?? call).atMs
-    if (isLonger) this.#setWindow(toWindow(seenMs, first && MAX_ROUNDING_SHARE * seenMs))
+    if (!this.#isWindow || pauseMs > this.#windowMs) {
+      this.#windowMs = Math.min(toWindow(seenMs, first && MAX_ROUNDING_SHARE * seenMs), this.#maxWindowMs)
+    }
     return Math.max(1, countUnits(admitted))
   }
 
-  #setWindow(windowMs: number): void {
-    this.#windowMs = Math.min(windowMs, this.#maxWindowMs)
-  }
-
-  #findRate({ call, resumedAtMs }: Refusal): number {
-    const calls = this.#listAdmitted(call.atMs - MAX_SPAN_MS, call)
+  #findRate({ call, resumedAtMs }: Refusal, nowMs: number): number {
+    // What was sent later may still be refused.
+    const untilMs = Math.min(call.atMs, nowMs - this.#sent.slowestRefusalMs)
+    const calls = [...this.#sent.list(untilMs - MAX_SPAN_MS, untilMs)]
     const first = calls.at(-MIN_CALLS) ?? calls[0]
     if (!first) return Math.min(this.#limit, 1)
-    const fewMs = Math.max(resumedAtMs, first.atMs)
-    const fromMs = Math.min(call.atMs - SECOND_MS, fewMs)
+    const fromMs = Math.min(untilMs - SECOND_MS, Math.max(resumedAtMs, first.atMs))
     const units = Math.max(1, countUnits(calls.filter(({ atMs }) => atMs > fromMs)))
-    const perS = (units * SECOND_MS) / (call.atMs - fromMs)
-    return Math.max(MIN_LIMIT, Math.min(perS, this.#limit) * SAFE_SHARE)
+    const perS = (units * SECOND_MS) / (untilMs - fromMs)
+    return Math.max(MIN_LIMIT, Math.min(perS * SAFE_SHARE, this.#limit))
   }
 }
 

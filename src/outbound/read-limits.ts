@@ -3,6 +3,7 @@
  * be read counts as missing.
  */
 import { type Parameters, parseDictionary, parseList, Token } from 'structured-headers'
+import { MAX_TRIP_MS } from './window.ts'
 
 /** A limit as a server reports it. */
 export interface ServerLimit {
@@ -35,10 +36,13 @@ interface Source {
   get(header: string): string | undefined
   /** Milliseconds since the call was counted. */
   readonly ageMs: number
+  /** The server's time when it answered. */
+  readonly serverMs: number
   /** Milliseconds from the count on, of a duration, a number of seconds, a date or an epoch. */
   readTime(text: string | undefined): number | undefined
 }
 
+const NOTHING: Report = { limits: [], resource: undefined, retryAfterMs: undefined }
 /** A server that reports thousands costs nothing. */
 const MAX_LIMITS = 16
 /** Longer headers are not read. */
@@ -46,8 +50,6 @@ const MAX_CHARACTERS = 4_000
 /** No window is this long (31 years), and no timestamp is this early (2001). */
 const MIN_EPOCH_S = 1e9
 const MIN_EPOCH_MS = 1e12
-/** A call is counted this soon after it was sent, as a rule: durations are from then on, not from a late answer on. */
-const MAX_TRIP_MS = 250
 
 const SECOND_MS = 1_000
 const DAY_MS = 86_400_000
@@ -56,79 +58,117 @@ const WINDOWS_MS = { Second: SECOND_MS, Minute: 60_000, Hour: 3_600_000, Day: DA
 /** GitHub, Discord and GitLab name what their limits are of. */
 const RESOURCE_HEADERS = ['X-RateLimit-Resource', 'X-RateLimit-Bucket', 'RateLimit-Name']
 
-/** Reads limits that each have a header for each of their values. */
-type Reader = (source: Source) => readonly (ServerLimit | undefined)[]
+type Limits = readonly (ServerLimit | undefined)[]
 
-const READERS: readonly Reader[] = [
+/** A format, by the names of its headers, each of them between spaces. */
+const FORMATS: readonly (readonly [names: RegExp, read: (source: Source) => Limits])[] = [
   // draft-ietf-httpapi-ratelimit-headers, versions 8 and later, then 6 and 7, with the names that came before and after.
-  readDraft,
-  (source) => readTriple(source, 'RateLimit'),
-  (source) => readTriple(source, 'X-RateLimit'),
+  [/ ratelimit(-policy)? /, readDraft],
+  [/ ratelimit-(limit|reset)/, (source) => readTriple(source, 'RateLimit')],
+  [/ x-ratelimit-(limit|reset)/, (source) => readTriple(source, 'X-RateLimit')],
   // Okta, X
-  (source) => readTriple(source, 'X-Rate-Limit'),
+  [/ x-rate-limit-/, (source) => readTriple(source, 'X-Rate-Limit')],
+  // Linear
+  [/ x-ratelimit-requests-/, (source) => readTriple(source, 'X-RateLimit-Requests')],
+  [/ x-ratelimit-usage /, readStrava],
+  // Etsy
+  [
+    / x-limit-per-/,
+    ({ get }) => [
+      toLimit({ limit: get('X-Limit-Per-Second'), remaining: get('X-Remaining-This-Second'), windowMs: SECOND_MS }),
+      toLimit({ limit: get('X-Limit-Per-Day'), remaining: get('X-Remaining-Today'), windowMs: DAY_MS }),
+    ],
+  ],
   // Kong
-  (source) =>
-    Object.entries(WINDOWS_MS).map(([window, windowMs]) => {
-      const [limit, remaining] = ['Limit', 'Remaining'].map((field) => source.get(`X-RateLimit-${field}-${window}`))
-      return toLimit({ limit, remaining, windowMs })
-    }),
+  [
+    / x-ratelimit-(limit|remaining)-(second|minute|hour|day) /,
+    ({ get }) =>
+      Object.entries(WINDOWS_MS).map(([window, windowMs]) =>
+        toLimit({
+          limit: get(`X-RateLimit-Limit-${window}`),
+          remaining: get(`X-RateLimit-Remaining-${window}`),
+          windowMs,
+        }),
+      ),
+  ],
   // OpenAI
-  (source) => readUnits(source, ['requests', 'tokens'], (unit, value) => `x-ratelimit-${value}-${unit}`),
-  // Anthropic
-  (source) =>
-    readUnits(
-      source,
-      ['requests', 'tokens', 'input-tokens', 'output-tokens'],
-      (unit, value) => `anthropic-ratelimit-${unit}-${value}`,
-    ),
+  [
+    / x-ratelimit-\w+-(requests|tokens) /,
+    (source) => readUnits(source, ['requests', 'tokens'], (unit, value) => `x-ratelimit-${value}-${unit}`),
+  ],
+  [
+    / anthropic-ratelimit-/,
+    (source) =>
+      readUnits(
+        source,
+        ['requests', 'tokens', 'input-tokens', 'output-tokens'],
+        (unit, value) => `anthropic-ratelimit-${unit}-${value}`,
+      ),
+  ],
   // Shopify's REST API: used units of a bucket that leaks all of it in 20 seconds.
-  (source) => {
-    const [, used, limit] = /^(\d{1,9})\/(\d{1,9})$/.exec(source.get('X-Shopify-Shop-Api-Call-Limit') ?? '') ?? []
-    const remaining = String(Math.max(0, Number(limit) - Number(used)))
-    return [toLimit({ limit, remaining, refillPerS: Number(limit) / 20 })]
-  },
+  [
+    / x-shopify-shop-api-call-limit /,
+    ({ get }) => {
+      const [, used, limit] = /^(\d{1,9})\/(\d{1,9})$/.exec(get('X-Shopify-Shop-Api-Call-Limit') ?? '') ?? []
+      const remaining = String(Math.max(0, Number(limit) - Number(used)))
+      return [toLimit({ limit, remaining, refillPerS: Number(limit) / 20 })]
+    },
+  ],
   // Spring Cloud Gateway
-  (source) => {
-    const [limit, remaining, rate] = ['Burst-Capacity', 'Remaining', 'Replenish-Rate'].map((field) =>
-      source.get(`X-RateLimit-${field}`),
-    )
-    return [limit === undefined ? undefined : toLimit({ limit, remaining, refillPerS: readNumber(rate) || undefined })]
-  },
-  // HubSpot
-  (source) => {
-    const [limit, remaining, windowMs, daily, dailyRemaining] = [
-      ...['Max', 'Remaining', 'Interval-Milliseconds', 'Daily', 'Daily-Remaining'],
-    ].map((field) => source.get(`X-HubSpot-RateLimit-${field}`))
-    return [
-      toLimit({ limit, remaining, windowMs: toCount(readNumber(windowMs)) || undefined }),
-      toLimit({ limit: daily, remaining: dailyRemaining, windowMs: DAY_MS }),
-    ]
-  },
+  [
+    / x-ratelimit-burst-capacity /,
+    ({ get }) => {
+      const refillPerS = readNumber(get('X-RateLimit-Replenish-Rate')) || undefined
+      return [
+        toLimit({ limit: get('X-RateLimit-Burst-Capacity'), remaining: get('X-RateLimit-Remaining'), refillPerS }),
+      ]
+    },
+  ],
+  [
+    / x-hubspot-ratelimit-/,
+    (source) => {
+      const get = (field: string) => source.get(`X-HubSpot-RateLimit-${field}`)
+      const windowMs = toCount(readNumber(get('Interval-Milliseconds'))) || undefined
+      return [
+        toLimit({ limit: get('Max'), remaining: get('Remaining'), windowMs }),
+        toLimit({ limit: get('Daily'), remaining: get('Daily-Remaining'), windowMs: DAY_MS }),
+      ]
+    },
+  ],
 ]
 
-/** @param sentAtMs when the call was sent @param nowMs when its answer came, by the same clock */
+/**
+ * @param sentAtMs when the call was sent; when its answer came if that is no success, which is counted late or never
+ * @param nowMs when its answer came, by the same clock
+ */
 export function readReport(headers: Headers, sentAtMs: number, nowMs: number): Report {
+  let names = ' '
+  for (const name of headers.keys()) if (/limit|retry/.test(name)) names += `${name} `
+  if (names === ' ') return NOTHING
   const get = (header: string) => {
     const text = headers.get(header)?.trim()
-    return text && text.length <= MAX_CHARACTERS ? text : undefined
+    if (!text || text.length > MAX_CHARACTERS) return undefined
+    // A proxy that adds its own may send a field twice.
+    const half = text.slice(0, text.length / 2 - 1)
+    return text === `${half}, ${half}` ? half : text
   }
   // Timestamps are of the server's clock, its `Date`. That is cut to whole seconds, so no wait is too short.
   const serverMs = readDate(get('Date')) ?? nowMs
+  // A duration is from the count on, not from a late answer on.
   const ageMs = Math.max(0, nowMs - sentAtMs - MAX_TRIP_MS)
   const source: Source = {
     get,
     ageMs,
+    serverMs,
     readTime(text) {
       const atMs = readEpoch(text) ?? readDate(text)
       return readDuration(text) ?? (atMs === undefined ? undefined : atMs - serverMs + ageMs)
     },
   }
-  const resource = RESOURCE_HEADERS.map(get).find((name) => name !== undefined)
-  return {
-    limits: mergeLimits(READERS.flatMap((read) => read(source))),
-    resource,
-    retryAfterMs: readRetryAfter(source),
-  }
+  const limits: (ServerLimit | undefined)[] = []
+  for (const [format, read] of FORMATS) if (format.test(names)) limits.push(...read(source))
+  const [resource] = RESOURCE_HEADERS.flatMap((header) => get(header) ?? [])
+  return { limits: mergeLimits(limits), resource, retryAfterMs: readRetryAfter(source) }
 }
 
 /** One limit may be reported in several formats at once. */
@@ -156,14 +196,15 @@ function isSameLimit(known: ServerLimit, { name, limit, windowMs, resetMs = 0 }:
   )
 }
 
-/** The later of what can be read: proxies add a header of their own. */
-function readRetryAfter(source: Source): number | undefined {
-  const field = source.get('Retry-After')
+/** The later of what can be read: proxies add a header of their own. Its seconds count from the response (RFC 9110, §10.2.3). */
+function readRetryAfter({ get, ageMs, readTime }: Source): number | undefined {
+  const field = get('Retry-After')
   const texts = readDate(field) === undefined ? (field?.split(',') ?? []) : [field]
-  const ms = readNumber(source.get('retry-after-ms')) ?? 0
-  const times = [...texts, source.get('X-Retry-In'), source.get('X-RateLimit-Reset-After')].map(
-    (text) => readReset(source, text?.trim()) ?? 0,
-  )
+  const ms = readNumber(get('retry-after-ms')) ?? 0
+  const times = [...texts, get('X-Retry-In'), get('X-RateLimit-Reset-After')].map((each) => {
+    const text = each?.trim()
+    return readDuration(text) ?? (readTime(text) ?? 0) - ageMs
+  })
   return Math.ceil(Math.max(ms, ...times)) || undefined
 }
 
@@ -210,6 +251,17 @@ function readTriple(source: Source, prefix: string): (ServerLimit | undefined)[]
   )
   // A bucket of Spring has one of these headers, too.
   return text === undefined && resetMs === undefined ? [] : [...windows, state]
+}
+
+/** Limits of a quarter of an hour and a day, which end as those of UTC do. */
+function readStrava({ get, serverMs }: Source): Limits {
+  const [limits, used] = ['Limit', 'Usage'].map((field) => get(`X-RateLimit-${field}`)?.split(',') ?? [])
+  return [15 * WINDOWS_MS.Minute, DAY_MS].map((windowMs, index) => {
+    const [limit, count] = [limits, used].map((texts) => readNumber(texts?.[index]?.trim()))
+    if (limit === undefined || count === undefined) return undefined
+    const remaining = String(Math.max(0, limit - count))
+    return toLimit({ limit: String(limit), remaining, windowMs, resetMs: windowMs - (serverMs % windowMs) })
+  })
 }
 
 /** A bucket for each unit, with a header for each of its values. */

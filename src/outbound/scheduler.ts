@@ -1,22 +1,19 @@
 /** Starts the calls to a server in their order, as its limits and those of a limiter allow. */
 import { PRIORITIES } from '../core/model/policy.ts'
 import { addAbortListener } from '../core/runtime/abort-listeners.ts'
-import type { LimiterDecision } from '../library/decision.ts'
-import { CallQueue } from './call-queue.ts'
+import { ChargedLimiter } from './charged-limiter.ts'
 import type { Clock } from './clock.ts'
-import { Gate, type Hold } from './gate.ts'
+import type { Hold } from './gate.ts'
+import { type Answer, type Lane, Lanes, type StartedCall } from './lanes.ts'
 import type {
   CallSettings,
   ObservedCall,
   OutboundDecision,
   OutboundErrorCode,
-  OutboundLimiter,
   OutboundWait,
   ResolvedOptions,
 } from './options.ts'
-import type { Report } from './read-limits.ts'
-import type { SentCall } from './sent-calls.ts'
-import { ServerResources } from './server-resources.ts'
+import type { OwnLimiter } from './own-limits.ts'
 
 /** The call was not made: nothing was sent for it since its last refusal, if any. */
 export class OutboundError extends Error {
@@ -33,17 +30,11 @@ export class OutboundError extends Error {
   }
 }
 
-/** What an answer says. */
-export interface Answer extends Report {
-  readonly isRefusal: boolean
-  readonly status: number
-}
-
 export interface SchedulerOptions
-  extends Pick<ResolvedOptions, 'maxQueued' | 'maxPauseMs' | 'concurrency' | 'clock' | 'random'> {
+  extends Pick<ResolvedOptions, 'maxQueued' | 'pauseMs' | 'maxPauseMs' | 'concurrency' | 'clock' | 'random'> {
   /** The limiter charges it. */
   readonly resource: string
-  readonly limiter: OutboundLimiter | undefined
+  readonly limiter: OwnLimiter | undefined
   /** Nothing but the limiter holds calls up until the server refuses one. */
   readonly isLimited: boolean
   readonly onWait: ((wait: OutboundWait) => void) | undefined
@@ -60,41 +51,19 @@ export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'tenant'>
   readonly repetitions: number
 }
 
-/** A gate, and the call as it knows it. */
-interface Passage {
-  readonly gate: Gate
-  readonly sent: SentCall
-}
-
-/** A call that starts now. */
-interface StartedCall extends Pick<Call, 'cost' | 'route'> {
-  readonly atMs: number
-  readonly passages: Passage[]
-  /** Of the limiter. */
+/** A call that starts now, as the limiter has granted it. */
+interface GrantedCall extends StartedCall {
   readonly decision: OutboundDecision | undefined
 }
 
 interface WaitingCall extends Call {
-  lane: Lane
+  lane: Lane<WaitingCall>
   readonly order: number
-  readonly start: (started: StartedCall) => void
+  readonly start: (started: GrantedCall) => void
   readonly reject: (reason: unknown) => void
   readonly leave: () => void
 }
 
-/** Calls to what the server has one name for. */
-interface Lane {
-  readonly queue: CallQueue<WaitingCall>
-  /** After that of the whole resource; undefined without a name. */
-  gate: Gate | undefined
-  /** Calls that must start before were refused. */
-  checkedMs: number
-}
-
-/** A server that names more costs nothing. */
-const MAX_LANES = 100
-/** Limiters take no empty identity, which stands for all calls here. */
-const UNNAMED = '(all)'
 /** A wait this long is reported. */
 const LONG_WAIT_MS = 1_000
 
@@ -102,42 +71,40 @@ const LONG_WAIT_MS = 1_000
 export class Scheduler {
   readonly #options: SchedulerOptions
   readonly #clock: Clock
-  readonly #serverResources = new ServerResources()
-  readonly #lanes = new Map<string | undefined, Lane>()
-  #gate: Gate
+  readonly #limiter: ChargedLimiter | undefined
+  readonly #lanes: Lanes<WaitingCall>
   #waiting = 0
   #order = 0
-  readonly #inFlight = new Set<StartedCall>()
-  /** The limiter has refused a call of this cost. */
-  #refused = { untilMs: 0, cost: 0 }
+  readonly #inFlight = new Set<GrantedCall>()
   /** The limiter is being called for this one. */
   #requested: WaitingCall | undefined
   #isAdvancing = false
-  #stopTimer = () => {}
+  #stopTimer: (() => void) | undefined
   #reportedMs = 0
   #lastFailure: { readonly text: string; readonly cause?: unknown } | undefined
 
   constructor(options: SchedulerOptions) {
+    const { limiter, resource, clock } = options
     this.#options = options
-    this.#clock = options.clock
-    this.#gate = new Gate(options)
+    this.#clock = clock
+    this.#limiter = limiter && new ChargedLimiter(limiter, resource, clock)
+    this.#lanes = new Lanes(options)
   }
 
   /** It has neither calls nor a pause. */
   get isIdle(): boolean {
-    return this.#waiting + this.#inFlight.size === 0 && this.#gate.pausedUntilMs <= this.#clock.now()
+    return this.#waiting + this.#inFlight.size === 0 && this.#lanes.pausedUntilMs <= this.#clock.now()
   }
 
   resume(): void {
-    this.#gate = new Gate(this.#options)
-    for (const lane of this.#lanes.values()) lane.gate &&= this.#createGate()
-    this.#refused = { untilMs: 0, cost: 0 }
+    this.#lanes.resume()
+    this.#limiter?.resume()
     void this.#advance()
   }
 
   /** Checks if the call may start before its deadline, as far as is known. */
   isInTime(call: Call): boolean {
-    const hold = this.#findHold(this.#getLane(this.#serverResources.find(call.route)), call)
+    const hold = this.#findHold(this.#lanes.find(call.route), call)
     return (hold?.untilMs ?? 0) <= call.dueMs
   }
 
@@ -151,49 +118,67 @@ export class Scheduler {
     readonly answer: Answer | undefined
     readonly decision: OutboundDecision | undefined
   }> {
-    const waiting = this.#wait(call)
+    let started = this.#startNow(call)
+    const waiting = started ?? this.#wait(call)
     this.#reportWait(call, waiting)
-    const started = await waiting
+    started ??= await waiting
     let answer: Answer | undefined
     try {
       const result = await make()
       answer = await readAnswer?.(result, started.atMs)
       return { result, answer, decision: started.decision }
     } catch (cause) {
-      const isAborted = call.signals.some((signal) => signal?.aborted)
-      if (!isAborted) this.#lastFailure = { text: 'the last call failed', cause }
+      if (!findAborted(call)) this.#lastFailure = { text: 'the last call failed', cause }
       throw cause
     } finally {
       this.#end(started, answer)
     }
   }
 
-  #reportWait({ cost }: Call, waiting: Promise<unknown>): void {
+  /** Starts a call that nothing holds up. @returns undefined if something does, or may do so */
+  #startNow(call: Call): GrantedCall | undefined {
+    const isFirst = this.#waiting === 0 && !this.#isAdvancing && this.#inFlight.size < this.#options.concurrency
+    if (!isFirst || findAborted(call)) return undefined
+    const lane = this.#lanes.find(call.route)
+    if (this.#findHold(lane, call)) return undefined
+    const decision = this.#limiter?.takeNow(call.cost)
+    return this.#limiter && !decision ? undefined : this.#start(call, lane, decision)
+  }
+
+  #start({ cost, route }: Call, lane: Lane<WaitingCall>, decision: OutboundDecision | undefined): GrantedCall {
+    const started: GrantedCall = { cost, route, atMs: this.#clock.now(), passages: [], decision }
+    this.#inFlight.add(started)
+    this.#lanes.onSent(started, lane)
+    return started
+  }
+
+  #reportWait({ cost }: Call, waiting: GrantedCall | Promise<unknown>): void {
     const { onDecision, resource } = this.#options
     if (!onDecision) return
     const sinceMs = this.#clock.now()
     const report = (outcome: ObservedCall['outcome'], retryAfterMs?: number) =>
       onDecision({ resource, outcome, cost, retryAfterMs, durationMs: this.#clock.now() - sinceMs })
-    waiting.then(
+    Promise.resolve(waiting).then(
       () => report('started'),
       (reason) => (reason instanceof OutboundError ? report(reason.code, reason.retryAfterMs) : report('failed')),
     )
   }
 
-  #wait(call: Call): Promise<StartedCall> {
-    const aborted = call.signals.find((signal) => signal?.aborted)
+  #wait(call: Call): Promise<GrantedCall> {
+    const aborted = findAborted(call)
     if (aborted) return Promise.reject(aborted.reason)
     return new Promise((resolve, reject) => {
       const { dueMs, signals } = call
-      const stops = signals.map(
-        (signal) => signal && addAbortListener(signal, () => this.#refuse(waiting, signal.reason)),
-      )
+      const stops: (() => void)[] = []
+      for (const signal of signals) {
+        if (signal) stops.push(addAbortListener(signal, () => this.#refuse(waiting, signal.reason)))
+      }
       const isBounded = dueMs < Number.POSITIVE_INFINITY
       if (isBounded) stops.push(this.#clock.after(Math.max(0, dueMs - this.#clock.now()), () => this.#expire(waiting)))
       const leave = () => {
-        for (const stop of stops) stop?.()
+        for (const stop of stops) stop()
       }
-      const lane = this.#getLane(this.#serverResources.find(call.route))
+      const lane = this.#lanes.find(call.route)
       const waiting: WaitingCall = { ...call, lane, order: this.#order++, start: resolve, reject, leave }
       lane.queue.add(waiting)
       if (++this.#waiting > this.#options.maxQueued) this.#refuseLeastImportant()
@@ -206,11 +191,10 @@ export class Scheduler {
   async #advance(): Promise<void> {
     if (this.#isAdvancing) return
     this.#isAdvancing = true
-    this.#stopTimer()
+    this.#stopTimer?.()
     for (let next = this.#findNext(); next; next = this.#findNext()) {
-      const { limiter } = this.#options
-      const decision = limiter && (await this.#take(limiter, next))
-      if (!limiter || decision) this.#start(next, decision)
+      const decision = this.#limiter && (await this.#take(this.#limiter, next))
+      if (!this.#limiter || decision) this.#startNext(next, decision)
       // Its deadline may have passed while the limiter was called.
       else this.#refuseLate([next], this.#findHold(next.lane, next))
     }
@@ -222,7 +206,7 @@ export class Scheduler {
     let next: WaitingCall | undefined
     let first: Hold | undefined
     if (this.#inFlight.size >= this.#options.concurrency) return undefined
-    for (const lane of this.#lanes.values()) {
+    for (const lane of this.#lanes) {
       const { head } = lane.queue
       if (!head) continue
       const hold = this.#findHold(lane, head)
@@ -239,26 +223,18 @@ export class Scheduler {
   #waitUntil({ untilMs, reason }: Hold): void {
     const { onWait, resource } = this.#options
     const waitMs = untilMs - this.#clock.now()
-    this.#stopTimer()
+    this.#stopTimer?.()
     this.#stopTimer = this.#clock.after(waitMs, () => void this.#advance())
     if (waitMs < LONG_WAIT_MS || reason === 'start' || untilMs <= this.#reportedMs) return
     this.#reportedMs = untilMs
-    const wait = { resource, reason, waitMs, waiting: this.#waiting }
-    if (onWait) queueMicrotask(() => onWait(wait))
+    if (onWait) queueMicrotask(() => onWait({ resource, reason, waitMs, waiting: this.#waiting }))
   }
 
   /** @returns undefined if the limiter does not grant it */
-  async #take(limiter: OutboundLimiter, call: WaitingCall): Promise<OutboundDecision | undefined> {
-    const gate = this.#gate
+  async #take(limiter: ChargedLimiter, call: WaitingCall): Promise<OutboundDecision | undefined> {
     this.#requested = call
     try {
-      const decision = await limiter.take(this.#options.resource || UNNAMED, { cost: call.cost })
-      const { granted, retryAfterMs } = decision
-      // If calls were resumed meanwhile, the limiter was reset as well.
-      if (!granted && gate === this.#gate) {
-        this.#refused = { untilMs: this.#clock.now() + Math.max(1, retryAfterMs), cost: call.cost }
-      }
-      return granted ? decision : undefined
+      return await limiter.take(call.cost)
     } catch (error) {
       this.#refuse(call, error)
       return undefined
@@ -268,72 +244,34 @@ export class Scheduler {
   }
 
   /** Starts a call, or another of its lane if it has left: its permit is for any of the same cost. */
-  #start(call: WaitingCall, decision: OutboundDecision | undefined): void {
+  #startNext(call: WaitingCall, decision: OutboundDecision | undefined): void {
     const { lane } = call
     const next = lane.queue.has(call) ? call : lane.queue.head
-    const atMs = this.#clock.now()
     // A pause may have begun while the limiter was called.
-    if (next?.cost !== call.cost || this.#findGateHold(lane, next)) return
+    if (next?.cost !== call.cost || this.#lanes.findHold(lane, next.cost, this.#clock.now())) return
     lane.queue.take(next)
     this.#waiting--
     next.leave()
-    const started: StartedCall = { cost: next.cost, route: next.route, atMs, passages: [], decision }
-    this.#inFlight.add(started)
-    addPassage(started, this.#gate)
-    addPassage(started, lane.gate)
-    next.start(started)
+    next.start(this.#start(next, lane, decision))
   }
 
-  /** Corrects what the limiter has charged for a call, if it can. @throws what the limiter does */
+  /** @throws what the limiter does */
   async settle(decision: OutboundDecision, units: number): Promise<void> {
-    const { limiter, resource } = this.#options
-    if ('charged' in decision) await limiter?.settle?.(resource || UNNAMED, decision as LimiterDecision, units)
+    await this.#limiter?.settle(decision, units)
   }
 
-  #end(call: StartedCall, answer: Answer | undefined): void {
-    const nowMs = this.#clock.now()
-    const { passages } = call
-    const named = answer?.resource
-    if (named !== undefined && this.#serverResources.learn(call.route, named)) this.#sortCalls()
+  #end(call: GrantedCall, answer: Answer | undefined): void {
     if (answer?.isRefusal) this.#lastFailure = { text: `the server last refused with ${answer.status}` }
-    // If what it names is used up, other calls may go on.
-    const isOfLane = named !== undefined && answer?.isRefusal && answer.limits.some(({ remaining }) => remaining === 0)
-    const ofResource = answer && named !== undefined ? { ...answer, limits: [] } : answer
-    const ofLane = answer && { ...answer, isRefusal: isOfLane === true }
-    const laneGate = named === undefined ? undefined : this.#getLane(named).gate
-    for (const { gate, sent } of passages) {
-      if (gate === laneGate) gate.onAnswered(sent, ofLane, nowMs)
-      else gate.onAnswered(sent, isOfLane || gate !== passages[0]?.gate ? undefined : ofResource, nowMs)
-    }
+    this.#lanes.onAnswered(call, answer, this.#inFlight, this.#clock.now())
     this.#inFlight.delete(call)
-    void this.#advance()
+    if (this.#waiting > 0) void this.#advance()
   }
 
-  /** Moves waiting calls to what the server has named meanwhile, and counts those on their way there. */
-  #sortCalls(): void {
-    for (const call of this.#inFlight) addPassage(call, this.#getLane(this.#serverResources.find(call.route)).gate)
-    const calls = [...this.#lanes.values()].flatMap(({ queue }) => [...queue])
-    for (const call of calls) {
-      const lane = this.#getLane(this.#serverResources.find(call.route))
-      if (lane === call.lane) continue
-      call.lane.queue.remove(call)
-      call.lane = lane
-      lane.queue.add(call)
-    }
-  }
-
-  #findHold(lane: Lane, call: Call): Hold | undefined {
-    const hold = this.#findGateHold(lane, call)
-    const { untilMs, cost } = this.#refused
-    // A call of less cost need not wait as long.
-    if (call.cost < cost || untilMs <= Math.max(this.#clock.now(), hold?.untilMs ?? 0)) return hold
-    return { untilMs, reason: 'limiter' }
-  }
-
-  #findGateHold({ gate }: Lane, { cost }: Call): Hold | undefined {
+  #findHold(lane: Lane<WaitingCall>, { cost }: Call): Hold | undefined {
     const nowMs = this.#clock.now()
-    const [first, second] = [this.#gate.findHold(cost, nowMs), gate?.findHold(cost, nowMs)]
-    return first && second && first.untilMs < second.untilMs ? second : (first ?? second)
+    const hold = this.#lanes.findHold(lane, cost, nowMs)
+    const ofLimiter = this.#limiter?.findHold(cost, nowMs)
+    return ofLimiter && ofLimiter.untilMs > (hold?.untilMs ?? 0) ? ofLimiter : hold
   }
 
   #expire(call: WaitingCall): void {
@@ -351,7 +289,7 @@ export class Scheduler {
   }
 
   #refuseLeastImportant(): void {
-    const candidates = [...this.#lanes.values()].flatMap(({ queue }) => queue.findLeastImportant() ?? [])
+    const candidates = [...this.#lanes].flatMap(({ queue }) => queue.findLeastImportant() ?? [])
     const least = candidates.toSorted(comparePriority).at(-1)
     if (least) this.#refuse(least, new OutboundError('QUEUE_FULL', 'too many calls wait for their turn'))
   }
@@ -370,69 +308,13 @@ export class Scheduler {
     const message = `the wait would exceed maxWaitMs${wait}${text === undefined ? '' : `; ${text}`}`
     return new OutboundError('WAIT_TOO_LONG', message, retryAfterMs, cause)
   }
-
-  #createGate(): Gate {
-    return new Gate({ ...this.#options, isLimited: true })
-  }
-
-  #getLane(name: string | undefined): Lane {
-    let lane = this.#lanes.get(name)
-    if (!lane) {
-      lane = { queue: new CallQueue(), gate: name === undefined ? undefined : this.#createGate(), checkedMs: 0 }
-      this.#lanes.set(name, lane)
-      const idle = [...this.#lanes].find(
-        ([other, { queue }]) => other !== undefined && other !== name && queue.size === 0,
-      )
-      if (this.#lanes.size > MAX_LANES && idle) this.#lanes.delete(idle[0])
-    }
-    return lane
-  }
 }
 
-function addPassage({ cost, atMs, passages }: StartedCall, gate: Gate | undefined): void {
-  if (gate && passages.every((passage) => passage.gate !== gate)) {
-    passages.push({ gate, sent: gate.onSent(cost, atMs) })
-  }
+function findAborted({ signals }: Call): AbortSignal | undefined {
+  for (const signal of signals) if (signal?.aborted) return signal
+  return undefined
 }
 
 function comparePriority(a: WaitingCall, b: WaitingCall): number {
   return PRIORITIES.indexOf(a.priority) - PRIORITIES.indexOf(b.priority) || a.order - b.order
-}
-
-/** Beyond this, the least recently used resources are deleted if they have neither calls nor a pause. */
-const MAX_RESOURCES = 5_000
-/** How many are looked at for one that may be deleted. */
-const MAX_TRIED = 10
-
-export class Schedulers {
-  readonly #create: (resource: string) => Scheduler
-  /** Keyed by resource; the most recently used is the last. */
-  readonly #schedulers = new Map<string, Scheduler>()
-
-  constructor(create: (resource: string) => Scheduler) {
-    this.#create = create
-  }
-
-  get(resource: string): Scheduler {
-    const scheduler = this.#schedulers.get(resource) ?? this.#create(resource)
-    this.#schedulers.delete(resource)
-    this.#schedulers.set(resource, scheduler)
-    if (this.#schedulers.size > MAX_RESOURCES) this.#deleteOne()
-    return scheduler
-  }
-
-  resume(resource: string | undefined): void {
-    for (const [name, scheduler] of this.#schedulers)
-      if (resource === undefined || name === resource) scheduler.resume()
-  }
-
-  #deleteOne(): void {
-    let tried = 0
-    for (const [resource, scheduler] of this.#schedulers) {
-      this.#schedulers.delete(resource)
-      if (scheduler.isIdle) return
-      this.#schedulers.set(resource, scheduler)
-      if (++tried === MAX_TRIED) return
-    }
-  }
 }

@@ -14,12 +14,25 @@ export interface SentCall {
 const MAX_CALLS = 20_000
 /** Old calls are deleted this seldom, so that it costs little. */
 const CALLS_BETWEEN = 1_000
+/** By how much the ways to the server differ until answers have shown it, and at most: answers differ for other reasons. */
+const FIRST_SPREAD_MS = 250
+const MAX_SPREAD_MS = 500
+/** Answers change what is known of trips by this share. */
+const FORGOTTEN_SHARE = 0.02
 
 export class SentCalls {
   /** In the order in which they were sent. */
   #calls: SentCall[] = []
   #total = 0
   #added = 0
+  #fastestMs = Number.POSITIVE_INFINITY
+  #spreadMs = FIRST_SPREAD_MS
+  #slowestRefusalMs = 0
+
+  /** Calls that were sent within this time may arrive in any order. */
+  get spreadMs(): number {
+    return this.#spreadMs
+  }
 
   get total(): number {
     return this.#total
@@ -39,6 +52,27 @@ export class SentCalls {
     this.#calls.splice(index, 0, call)
     this.#addTo(index, cost)
     return call
+  }
+
+  /** The longest time that a refusal has taken. */
+  get slowestRefusalMs(): number {
+    return this.#slowestRefusalMs
+  }
+
+  /** The shortest time that an answer takes. */
+  get fastestMs(): number {
+    return this.#fastestMs
+  }
+
+  /** @param tripMs how long the answer took */
+  onAnswered(tripMs: number, isRefusal: boolean): void {
+    if (isRefusal) {
+      this.#slowestRefusalMs = Math.max(tripMs, this.#slowestRefusalMs)
+      return
+    }
+    const slowerMs = tripMs - Math.min(tripMs, this.#fastestMs)
+    this.#fastestMs = tripMs - slowerMs * (1 - FORGOTTEN_SHARE)
+    this.#spreadMs = Math.min(MAX_SPREAD_MS, Math.max(slowerMs, this.#spreadMs * (1 - FORGOTTEN_SHARE)))
   }
 
   /** The server has refused it, and does not count it. */
@@ -71,7 +105,7 @@ export class SentCalls {
 
   /** When the calls of a window leave room for one more. */
   findRoomMs(limit: number, exactMs: number, cost: number, nowMs: number): number {
-    const windowMs = exactMs + findMargin(exactMs)
+    const windowMs = exactMs + findMargin(exactMs, this.#spreadMs)
     const used = this.count(nowMs - windowMs)
     const surplus = used + Math.min(cost, limit) - limit
     return surplus <= 0 ? nowMs : this.findTimeMs(this.#total - used + surplus) + windowMs

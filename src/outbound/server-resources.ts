@@ -21,6 +21,7 @@ export class ServerResources {
 
   /** @returns the name for the route that has most in common with this one; undefined if none has */
   find(route: string): string | undefined {
+    if (this.#names.size === 0) return undefined
     return listStarts(route)
       .map((start) => this.#names.get(start))
       .findLast((name) => name !== undefined)

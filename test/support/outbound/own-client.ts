@@ -9,26 +9,23 @@ import type { CreateClient } from './run-load.ts'
 /** The stores that the processes of a run share. */
 const stores = new WeakMap<VirtualClock, LimiterStore>()
 
-export const createOwnClient: CreateClient = ({ provider, clock, fetch, random }) => {
+export const createOwnClient: CreateClient = ({ provider, clock, fetch, random, isDead }) => {
   const { aheadMs = 0, options = {}, processes = 1, store: storeKind } = provider
   const { limits = '', ...others } = options
   const now = () => clock.now()
   const store = stores.get(clock) ?? memoryStore({ now })
   stores.set(clock, store)
   const lostAtMs = storeKind === 'lost' ? clock.now() + provider.horizonMs / 2 : Number.POSITIVE_INFINITY
-  const own: OutboundOptions = storeKind
-    ? {
-        limiter: createLimiter({
-          limits,
-          now,
-          store: loseStore(store, () => now() >= lostAtMs),
-          localShare: 1 / processes,
-          circuitBreaker: false,
-          log: () => {},
-        }),
-        ...others,
-      }
-    : options
+  const limiter = createLimiter({
+    limits: limits || '1/1s',
+    now,
+    store: loseStore(store, () => now() >= lostAtMs),
+    localShare: 1 / processes,
+    circuitBreaker: false,
+    log: () => {},
+  })
+  const take: typeof limiter.take = (...call) => (isDead() ? new Promise(() => {}) : limiter.take(...call))
+  const own: OutboundOptions = storeKind ? { limiter: { take }, ...others } : options
   const ahead = {
     now: () => clock.now() + aheadMs,
     after: (ms: number, wake: () => void) => clock.after(ms, wake),

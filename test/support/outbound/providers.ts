@@ -182,6 +182,7 @@ export const PROVIDERS: readonly Provider[] = [
       // A call counts as one request and 100 tokens.
       const perCall: LimitModel = {
         limit: 300,
+        windowMs: MINUTE,
         findFreeMs: (nowMs, cost) => tokens.findFreeMs(nowMs, cost * 100),
         take: (nowMs, cost) => tokens.take(nowMs, cost * 100),
         countRemaining: (nowMs) => tokens.countRemaining(nowMs),

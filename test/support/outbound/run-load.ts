@@ -1,6 +1,7 @@
 /** Calls a model of a server without pause, in virtual time, and measures what a client makes of its limits. */
 import { VirtualClock } from '../virtual-clock.ts'
 import type { Flow, Provider, Reply, Server } from './providers.ts'
+import { CALM, createRandom, type World } from './worlds.ts'
 
 /** Calls of a client that are under way or wait at once. */
 const WORKERS = 600
@@ -8,7 +9,6 @@ const WORKERS = 600
 const FAILED_MS = 1_000
 /** One way to the server. */
 const TRIP_MS = 20
-const MAX_JITTER_MS = 10
 
 export interface Figures {
   /** Share of the calls that the server would have admitted. */
@@ -27,16 +27,17 @@ export interface Site {
   readonly clock: VirtualClock
   readonly fetch: typeof fetch
   readonly random: () => number
+  /** The process has ended: whatever its client would still do does not happen. */
+  readonly isDead: () => boolean
 }
 
 /** Makes a client for one process. */
 export type CreateClient = (site: Site) => (url: string) => Promise<Response>
 
-/** @param answerMs how long the server works on an admitted call; a refusal is immediate */
 export async function runLoad(
   provider: Provider,
   createClient: CreateClient,
-  answerMs: number,
+  world: World = CALM,
   seed = 1,
   clock = new VirtualClock(),
 ): Promise<Figures> {
@@ -45,50 +46,83 @@ export async function runLoad(
   const server = provider.create(startMs)
   const flows = server.flows.map((flow) => new FlowRecord(flow, startMs))
   let count = 0
+  let isOver = false
 
-  const travel = async (input: string | URL | Request) => {
+  const travel = async (input: string | URL | Request, site: { readonly isDead: boolean }) => {
+    if (site.isDead) return new Promise<Response>(() => {})
     const record = flows.find(({ flow }) => flow.url === String(input)) as FlowRecord
     record.start(clock.now())
-    await clock.sleep(TRIP_MS + random() * MAX_JITTER_MS)
-    const workMs = Math.max(0, answerMs - 2 * TRIP_MS) * (0.8 + 0.4 * random())
-    const reply = record.arrive(server, clock.now(), workMs)
+    await clock.sleep(TRIP_MS + random() * world.jitterMs)
+    const workMs = Math.max(0, world.answerMs - 2 * TRIP_MS) * (0.8 + 0.4 * random())
+    const isAdmitted = record.arrive(clock.now(), workMs)
+    // An admitted call is told what was left when it was counted, and a refused one when its refusal is written.
+    const headers = isAdmitted ? server.report?.(record.flow, clock.now()) : {}
+    const body = isAdmitted ? server.body?.(record.flow, clock.now()) : undefined
     for (const each of flows) each.update(clock.now())
     if (provider.hungEvery && ++count % provider.hungEvery === 0) await new Promise(() => {})
-    const dateMs = clock.now() + (reply.isAdmitted ? workMs : 0)
-    await clock.sleep((reply.isAdmitted ? workMs : 0) + TRIP_MS + random() * MAX_JITTER_MS)
-    const date = new Date(dateMs).toUTCString()
-    return new Response(reply.body ?? null, { status: reply.status, headers: { ...reply.headers, date } })
+    await clock.sleep(isAdmitted ? workMs : world.refusalMs)
+    const reply = isAdmitted ? { status: 200, headers: {}, body } : record.refuse(server, clock.now(), world)
+    const date = new Date(clock.now() - world.dateAgeMs).toUTCString()
+    await clock.sleep(TRIP_MS + random() * world.jitterMs)
+    // The call waits again, unless the client gives it up.
+    if (!isAdmitted && !site.isDead) record.waiting++
+    return new Response(reply.body ?? null, {
+      status: reply.status,
+      headers: { ...headers, ...reply.headers, date },
+    })
   }
 
-  let isOver = false
-  const work = async (call: (url: string) => Promise<Response>, record: FlowRecord) => {
-    while (!isOver) {
+  const work = async (call: (url: string) => Promise<Response>, record: FlowRecord, site: { isDead: boolean }) => {
+    while (!isOver && !site.isDead) {
       record.waiting++
       const isRefusal = await call(record.flow.url).then(
         async (response) => response.status !== 200 || (await response.text()).includes('THROTTLED'),
         () => true,
       )
-      if (!isRefusal) continue
+      if (!isRefusal || site.isDead) continue
       record.waiting--
       if (!isOver) record.failed++
       await clock.sleep(FAILED_MS)
     }
   }
-  const { processes = 1 } = provider
-  for (let index = 0; index < processes; index++) {
-    const call = createClient({ provider, clock, fetch: travel as typeof fetch, random })
-    for (let worker = 0; worker < WORKERS / processes; worker++) {
-      void work(call, flows[worker % flows.length] as FlowRecord)
+  const { processes = world.processes } = provider
+  const startProcesses = () => {
+    const site = { isDead: false }
+    for (const record of flows) record.restart(clock.now())
+    for (let index = 0; index < processes; index++) {
+      const fetch = ((input: string) => travel(input, site)) as typeof globalThis.fetch
+      const call = createClient({
+        provider: { ...provider, processes },
+        clock,
+        fetch,
+        random,
+        isDead: () => site.isDead,
+      })
+      for (let worker = 0; worker < WORKERS / processes; worker++) {
+        void work(call, flows[worker % flows.length] as FlowRecord, site)
+      }
+    }
+    return () => {
+      site.isDead = true
     }
   }
-  await clock.advance(provider.horizonMs)
+  for (const flow of server.flows) {
+    spendBefore(flow, provider, world, startMs)
+    if (world.otherShare > 0) void useToo(flow, world, clock, random, () => isOver, flows)
+  }
+  const { restartShare = 1 } = world
+  const stop = startProcesses()
+  await clock.advance(provider.horizonMs * restartShare)
+  if (restartShare < 1) {
+    stop()
+    startProcesses()
+    await clock.advance(provider.horizonMs * (1 - restartShare))
+  }
   isOver = true
   const endMs = clock.now()
   const sum = (read: (record: FlowRecord) => number) => flows.reduce((total, record) => total + read(record), 0)
   return {
-    done: Math.min(
-      ...flows.map((record, index) => record.admitted / countPossible(provider, answerMs, index, startMs)),
-    ),
+    done: Math.min(1, ...flows.map((record, index) => record.done / countPossible(provider, world, index, startMs))),
     refused:
       sum(({ refused }) => refused) /
       Math.max(
@@ -107,6 +141,8 @@ class FlowRecord {
   admitted = 0
   refused = 0
   failed = 0
+  /** Calls that another user of the key has made. */
+  ofOthers = 0
   #startedMs: number
   /** Since then, the server would admit a call. */
   #freeMs: number
@@ -118,6 +154,18 @@ class FlowRecord {
     this.flow = flow
     this.#startedMs = startMs
     this.#freeMs = startMs
+  }
+
+  get done(): number {
+    return this.admitted + this.ofOthers
+  }
+
+  /** The processes that waited are gone; new ones know nothing of what the server has asked of them. */
+  restart(nowMs: number): void {
+    this.#needlessMs = this.findNeedlessMs(nowMs)
+    this.#startedMs = nowMs
+    this.#freeMs = findFreeMs(this.flow, nowMs)
+    this.waiting = 0
   }
 
   start(nowMs: number): void {
@@ -132,24 +180,27 @@ class FlowRecord {
     return Math.max(this.#needlessMs, nowMs - Math.max(this.#startedMs, this.#freeMs, this.#silentUntilMs))
   }
 
-  arrive(server: Server, nowMs: number, workMs: number): Reply & { readonly isAdmitted: boolean } {
-    const { flow } = this
-    const { limits, cost = 1 } = flow
-    const freeMs = findFreeMs(flow, nowMs)
-    const isAdmitted = freeMs <= nowMs
+  /** @returns false if the server refuses the call */
+  arrive(nowMs: number, workMs: number): boolean {
+    const { limits, cost = 1 } = this.flow
+    const isAdmitted = findFreeMs(this.flow, nowMs) <= nowMs
     if (isAdmitted) for (const limit of limits) limit.take(nowMs, cost, nowMs + workMs)
-    const headers = server.report?.(flow, nowMs)
-    if (isAdmitted) {
-      this.admitted++
-      const body = server.body?.(flow, nowMs)
-      return { isAdmitted, status: 200, headers: { ...headers }, ...(body !== undefined && { body }) }
+    if (isAdmitted) this.admitted++
+    else this.refused++
+    return isAdmitted
+  }
+
+  /** Writes a refusal, whose times are from now on. */
+  refuse(server: Server, nowMs: number, { refusalStatus }: World): Reply {
+    const freeMs = findFreeMs(this.flow, nowMs)
+    const reply = server.refuse(this.flow, nowMs, Math.max(0, freeMs - nowMs))
+    const seconds = reply.headers['retry-after']
+    this.#silentUntilMs = Math.max(this.#silentUntilMs, nowMs + Number(seconds ?? 0) * 1_000)
+    return {
+      ...reply,
+      status: seconds === undefined ? reply.status : (refusalStatus ?? reply.status),
+      headers: { ...server.report?.(this.flow, nowMs), ...reply.headers },
     }
-    this.refused++
-    // The call waits again, unless the client gives it up.
-    this.waiting++
-    const reply = server.refuse(flow, nowMs, freeMs - nowMs)
-    this.#silentUntilMs = nowMs + Number(reply.headers['retry-after'] ?? 0) * 1_000
-    return { isAdmitted, ...reply, headers: { ...headers, ...reply.headers } }
   }
 
   update(nowMs: number): void {
@@ -161,25 +212,55 @@ function findFreeMs({ limits, cost = 1 }: Flow, nowMs: number): number {
   return Math.max(...limits.map((limit) => limit.findFreeMs(nowMs, cost)))
 }
 
-/** The calls that one would admit who always calls at the first moment possible. */
-function countPossible(provider: Provider, answerMs: number, index: number, startMs: number): number {
-  const flow = provider.create(startMs).flows[index] as Flow
+/** Uses up a share of the longest limit that ends within the run, evenly over what has passed of its window. */
+function spendBefore(flow: Flow, { horizonMs }: Provider, { usedShare, passedShare }: World, startMs: number): void {
   const { limits, cost = 1 } = flow
-  let count = 0
-  for (let nowMs = startMs + TRIP_MS; ; count++) {
-    for (let freeMs = findFreeMs(flow, nowMs); freeMs > nowMs; freeMs = findFreeMs(flow, nowMs)) nowMs = freeMs
-    if (nowMs > startMs + provider.horizonMs) return count
-    for (const limit of limits) limit.take(nowMs, cost, nowMs + Math.max(0, answerMs - 2 * TRIP_MS))
+  const within = limits.filter(({ windowMs }) => windowMs <= horizonMs)
+  const longest = within.reduce((a, b) => (b.windowMs > a.windowMs ? b : a), limits[0] as (typeof limits)[number])
+  const calls = Math.floor((usedShare * longest.limit) / cost)
+  const passedMs = passedShare * longest.windowMs
+  for (let call = 0; call < calls; call++) {
+    const nowMs = startMs - passedMs * (1 - call / calls)
+    if (findFreeMs(flow, nowMs) > nowMs) continue
+    for (const limit of limits) limit.take(nowMs, cost, nowMs)
   }
 }
 
-/** Mulberry32. */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+/** Another user of the key makes calls at random, and gives up those that are refused. */
+async function useToo(
+  flow: Flow,
+  { otherShare, answerMs }: World,
+  clock: VirtualClock,
+  random: () => number,
+  isOver: () => boolean,
+  records: readonly FlowRecord[],
+): Promise<void> {
+  const { limits, cost = 1 } = flow
+  const ratesPerMs = limits.flatMap(({ limit, windowMs }) => (windowMs > 0 ? limit / windowMs / cost : []))
+  const perMs = Math.min(...ratesPerMs) * otherShare
+  const record = records.find((each) => each.flow === flow)
+  while (!isOver()) {
+    await clock.sleep(-Math.log(1 - random()) / perMs)
+    const nowMs = clock.now()
+    if (isOver() || findFreeMs(flow, nowMs) > nowMs) continue
+    for (const limit of limits) limit.take(nowMs, cost, nowMs + answerMs)
+    if (record) record.ofOthers++
+    for (const each of records) each.update(nowMs)
+  }
+}
+
+/** What a window admits that opens in the last moments is not asked for. */
+const COUNTED_SHARE = 0.99
+
+/** The calls that all would make together who always call at the first moment possible. */
+function countPossible(provider: Provider, world: World, index: number, startMs: number): number {
+  const flow = provider.create(startMs).flows[index] as Flow
+  const { limits, cost = 1 } = flow
+  spendBefore(flow, provider, world, startMs)
+  let count = 0
+  for (let nowMs = startMs + TRIP_MS; ; count++) {
+    for (let freeMs = findFreeMs(flow, nowMs); freeMs > nowMs; freeMs = findFreeMs(flow, nowMs)) nowMs = freeMs
+    if (nowMs > startMs + COUNTED_SHARE * provider.horizonMs) return count
+    for (const limit of limits) limit.take(nowMs, cost, nowMs + Math.max(0, world.answerMs - 2 * TRIP_MS))
   }
 }

@@ -2,6 +2,8 @@
 
 export interface LimitModel {
   readonly limit: number
+  /** Milliseconds in which so many units come back; 0 if they come back when a call ends. */
+  readonly windowMs: number
   /** The first time from `nowMs` on at which a call of this cost is admitted. */
   findFreeMs(nowMs: number, cost: number): number
   /** Counts a call at `nowMs`, and lets it go `endMs`. */
@@ -34,7 +36,8 @@ export class FixedWindow implements LimitModel {
     const used = this.#countUsed(nowMs)
     if (nowMs >= this.#startMs + this.windowMs) {
       const offsetMs = this.#offsetMs
-      this.#startMs = offsetMs === undefined ? nowMs : nowMs - ((nowMs - offsetMs) % this.windowMs)
+      this.#startMs =
+        offsetMs === undefined ? nowMs : Math.floor((nowMs - offsetMs) / this.windowMs) * this.windowMs + offsetMs
     }
     this.#used = used + cost
   }
@@ -92,6 +95,7 @@ export class SlidingWindow implements LimitModel {
 /** A bucket that is refilled all the time. */
 export class Bucket implements LimitModel {
   readonly limit: number
+  readonly windowMs: number
   readonly perS: number
   #units: number
   #atMs = 0
@@ -99,6 +103,7 @@ export class Bucket implements LimitModel {
   constructor(limit: number, perS: number) {
     this.limit = limit
     this.perS = perS
+    this.windowMs = (limit / perS) * 1_000
     this.#units = limit
   }
 
@@ -128,6 +133,7 @@ export class Bucket implements LimitModel {
 /** At most so many calls at once. */
 export class Concurrency implements LimitModel {
   readonly limit: number
+  readonly windowMs = 0
   #ends: number[] = []
 
   constructor(limit: number) {

@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest'
+import { systemClock } from '../../../src/outbound/clock.ts'
 import { outbound, throttle } from '../../../src/outbound.ts'
 
 type Fakes = NonNullable<Parameters<typeof vi.useFakeTimers>[0]>['toFake']
@@ -31,4 +32,13 @@ test('waits end while the date stands still', async () => {
   vi.useFakeTimers({ toFake: ['Date'], now: 0 })
   const work = throttle(() => 'done', { limits: '1/20ms' })
   expect(await Promise.all([work(), work(), work()])).toEqual(['done', 'done', 'done'])
+})
+
+test('a time that has passed sets no timer of a negative duration', async () => {
+  const warnings: unknown[] = []
+  const set = vi.spyOn(globalThis, 'setTimeout')
+  await new Promise<void>((resolve) => systemClock.after(-5, resolve))
+  for (const [, delayMs] of set.mock.calls) if (Number(delayMs) < 0) warnings.push(delayMs)
+  set.mockRestore()
+  expect(warnings).toEqual([])
 })

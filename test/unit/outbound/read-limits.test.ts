@@ -229,6 +229,45 @@ describe('the headers of', () => {
       ],
     ],
     [
+      'Strava',
+      { 'X-RateLimit-Limit': '100,1000', 'X-RateLimit-Usage': '3,25', Date: 'Sun, 22 Nov 2026 12:01:00 GMT' },
+      [
+        { limit: 1_000, windowMs: 86_400_000, remaining: 975, resetMs: 43_140_000 },
+        { limit: 100, windowMs: 900_000, remaining: 97, resetMs: 840_000 },
+      ],
+    ],
+    [
+      'Linear',
+      {
+        'X-RateLimit-Requests-Limit': '1500',
+        'X-RateLimit-Requests-Remaining': '1499',
+        'X-RateLimit-Requests-Reset': '1795348860000',
+      },
+      [{ limit: 1_500, remaining: 1_499, resetMs: 59_750 }],
+    ],
+    [
+      'Etsy',
+      {
+        'X-Limit-Per-Second': '10',
+        'X-Remaining-This-Second': '9',
+        'X-Limit-Per-Day': '10000',
+        'X-Remaining-Today': '9999',
+      },
+      [
+        { limit: 10, windowMs: 1_000, remaining: 9 },
+        { limit: 10_000, windowMs: 86_400_000, remaining: 9_999 },
+      ],
+    ],
+    [
+      'a proxy that adds its own',
+      {
+        'X-RateLimit-Limit': '60, 60',
+        'X-RateLimit-Remaining': '59, 59',
+        'X-RateLimit-Reset': '1795348860, 1795348860',
+      },
+      [{ limit: 60, remaining: 59, resetMs: 59_750 }],
+    ],
+    [
       'no window, and no refill',
       {
         'X-HubSpot-RateLimit-Max': '100',
@@ -253,7 +292,7 @@ describe('the headers of', () => {
 
 test('a duration is from the time on at which the call was counted, soon after it was sent', () => {
   const fields = new Headers({ 'X-RateLimit-Limit': '9', 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': '60' })
-  expect(readReport(fields, NOW_MS - 10_000, NOW_MS).limits).toEqual([{ limit: 9, remaining: 0, resetMs: 50_250 }])
+  expect(readReport(fields, NOW_MS - 10_000, NOW_MS).limits).toEqual([{ limit: 9, remaining: 0, resetMs: 50_550 }])
 })
 
 function readAfter(fields: Record<string, string>) {
@@ -282,6 +321,10 @@ test.each([
   ...['', '0', 'soon', '-1', '1e3', 'Sun, 22 Nov 2026 11:59:00 GMT', 'Sun, 99 Nov 2026 12:00:10 GMT', '9'.repeat(20)],
 ])('Retry-After: %j names no time to wait', (text) => {
   expect(readAfter({ 'Retry-After': text })).toBeUndefined()
+})
+
+test.each(['Retry-After', 'X-RateLimit-Reset-After'])('%s counts from the response, however late it is', (header) => {
+  expect(readReport(new Headers({ [header]: '5' }), NOW_MS - 6_000, NOW_MS).retryAfterMs).toBe(5_000)
 })
 
 test('the latest of several times counts', () => {

@@ -253,10 +253,10 @@ test('onDecision gets the end of each wait', async () => {
   await clock.finish(Promise.allSettled([...jobs.map((job) => call(job)), aborted()]))
   const shared = { resource: '', cost: 1 }
   const find = (outcome: ObservedCall['outcome']) => ends.filter((end) => end.outcome === outcome)
-  expect(find('started').map(({ durationMs }) => durationMs)).toEqual([0, 5_000])
+  expect(find('started').map(({ durationMs }) => durationMs)).toEqual([0, 5_000, 10_000])
   expect(find('started')[0]).toEqual({ ...shared, outcome: 'started', retryAfterMs: undefined, durationMs: 0 })
   expect(find('failed')).toEqual([{ ...shared, outcome: 'failed', retryAfterMs: undefined, durationMs: 0 }])
-  expect(find('QUEUE_FULL').length + find('WAIT_TOO_LONG').length).toBe(3)
+  expect(find('QUEUE_FULL').length + find('WAIT_TOO_LONG').length).toBe(2)
   expect(ends.length).toBe(6)
 })
 
