@@ -134,14 +134,10 @@ export async function createHandler(
       })
     : undefined
   const limiter = rulesEngine ?? composed.limiter
-  const mayHoldSlots = rules !== undefined || policies.some(holdsSlots)
-  const holdUntilEnd = mayHoldSlots
-    ? (await import('../http/response/hold-until-end.ts')).createHoldUntilEnd({ limiter, keepsEncoding: true, now })
-    : undefined
-
   const mayMeasure = rules !== undefined || policies.some(({ actualCost }) => isMeasured(actualCost))
-  const measureResponse = mayMeasure
-    ? (await import('../http/response/measure-response.ts')).createMeasureResponse({ keepsEncoding: true, now })
+  const mayFollow = mayMeasure || policies.some(holdsSlots)
+  const followResponse = mayFollow
+    ? (await import('../http/response/follow-response.ts')).createFollowResponse({ limiter, keepsEncoding: true, now })
     : undefined
 
   // Gateway
@@ -172,8 +168,7 @@ export async function createHandler(
     viaName,
     limiter,
     health,
-    holdUntilEnd,
-    measureResponse,
+    followResponse,
     observer,
     proxy,
     readHealth,

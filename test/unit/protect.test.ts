@@ -10,8 +10,7 @@ import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
 import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { markSynthetic } from '../../src/http/response/exchange.ts'
-import { createHoldUntilEnd } from '../../src/http/response/hold-until-end.ts'
-import { createMeasureResponse } from '../../src/http/response/measure-response.ts'
+import { createFollowResponse } from '../../src/http/response/follow-response.ts'
 import { createProblemResponse } from '../../src/http/response/problem.ts'
 import { createProtect } from '../../src/http/response/protect.ts'
 import { createRefusal } from '../../src/http/response/refusal.ts'
@@ -45,9 +44,8 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const engine = new Engine({ ...config, store, fallback, now, log, leases })
   const limiter = new RequestLimiter({ ...config, engine, health: undefined, createSettlement, log })
-  const holdUntilEnd = createHoldUntilEnd({ limiter, keepsEncoding: false, now })
-  const measureResponse = createMeasureResponse({ keepsEncoding: false, now })
-  const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, measureResponse, now })
+  const followResponse = createFollowResponse({ limiter, keepsEncoding: false, now })
+  const protect = createProtect({ ...config, limiter, health: undefined, followResponse, now })
   /** @param answer the status of what answers, or what does */
   const call = async (answer: number | Next, init: RequestInit = {}) => {
     const background: Promise<unknown>[] = []
