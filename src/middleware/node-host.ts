@@ -145,9 +145,9 @@ function followResponse(
 ): void {
   let final: Answered | undefined
   let end: ReturnType<typeof begin> | undefined
-  const onAnswered = (answered = onHead({ status: res.statusCode, headers: toFields(res) })) => {
-    end ??= begin(answered)
-    final ??= answered
+  const onAnswered = () => {
+    final ??= onHead({ status: res.statusCode, headers: toFields(res) })
+    end ??= begin(final)
     return final
   }
   const finish = (why: UntoldReason) => {
@@ -157,7 +157,7 @@ function followResponse(
   }
   // What has begun before can report nothing.
   if (res.headersSent) onAnswered()
-  else onHeaders(res, () => report(final ?? onAnswered()))
+  else onHeaders(res, () => report(onAnswered()))
   followed.onClose(() => {
     // What stands for a response in tests may write no head.
     if (!final && res.writableFinished) report(onAnswered())
@@ -167,7 +167,8 @@ function followResponse(
     if (final) return finish('left')
     onHead()
     return followed.onHandled((isAnswered) => {
-      onAnswered(isAnswered ? undefined : onHead(undefined, true))
+      if (isAnswered) onAnswered()
+      else end ??= begin(onHead(undefined, true))
       finish('left')
     })
   })

@@ -259,7 +259,7 @@ test('cost is read from a header within its bound, and anything else is a 400', 
   expect(await left('4')).toEqual([200, '0'])
 })
 
-const SETTLED = { cost: 'header:x-cost', max_cost: 10, actual_cost: 'header:x-actual-cost' }
+const SETTLED = { cost: 'header:x-cost', max_cost: 10, actual_cost: 'header:x-actual-cost', untold: 1 }
 const SETTLING = { quota: '10/1h', 'fixed-window': '10/53w', 'token-bucket': '10/53w' }
 for (const [algorithm, limits] of Object.entries(SETTLING)) {
   SHARED.push({ name: `settle-${algorithm}`, algorithm, limits, match: `/settle/${algorithm}`, ...SETTLED })

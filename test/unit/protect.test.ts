@@ -116,7 +116,15 @@ test.each([
   [{ 'header:x-cost': 1, bytes: 1 }, 200],
   [{ 'header:x-cost': 1, bytes: 1 }, 'throws'],
 ])('protect() settles %j of a response (%s) before it gives the slot back', async (actual_cost, answer) => {
-  const settling = { name: 'units', limits: '99/1h', by: 'ip', algorithm: 'quota', counts: 'responses', actual_cost }
+  const settling = {
+    name: 'units',
+    limits: '99/1h',
+    by: 'ip',
+    algorithm: 'quota',
+    counts: 'responses',
+    actual_cost,
+    untold: 30,
+  }
   const { call, store } = subject([settling, { name: 'slots', algorithm: 'concurrency', limits: '1', by: 'ip' }])
   const steps: string[] = []
   store.decide = async (request) => {
@@ -252,7 +260,14 @@ test('with leases, each request of a policy that counts failures is decided by i
 })
 
 test('a policy next to it that settles costs still does', async () => {
-  const settled = { name: 'units', algorithm: 'quota', limits: '10/1h', by: 'ip', actual_cost: 'header:x-units' }
+  const settled = {
+    name: 'units',
+    algorithm: 'quota',
+    limits: '10/1h',
+    by: 'ip',
+    actual_cost: 'header:x-units',
+    untold: 1,
+  }
   const { call, statuses } = subject([LOGIN, settled])
   await call(async () => new Response(null, { status: 401, headers: { 'X-Units': '9' } }))
   expect(await statuses(2, 200)).toEqual([200, 429])

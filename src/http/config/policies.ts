@@ -284,11 +284,11 @@ function readPolicyLimits(
 
 function createCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {
   if (typeof cost === 'number') {
-    if (max_cost !== undefined) fail('max_cost', 'a cost by a header or by size with it')
+    if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" or "bytes:request/…" with it')
     return { kind: 'fixed', units: cost }
   }
   if (cost.kind === 'header' && !isPassed(cost.name)) fail('cost', PASSED_EXPECTED, `header:${cost.name}`)
-  const max = max_cost ?? fail('max_cost', 'the highest cost of a request')
+  const max = max_cost ?? fail('max_cost', 'the highest cost that a request may name')
   return { ...cost, max }
 }
 

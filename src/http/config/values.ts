@@ -163,7 +163,7 @@ function parseShare(text: string): MeasureTerm | undefined {
   return kind === undefined ? undefined : { kind: kind as MeasureTerm['kind'], weight: 1 / Number(divisor) }
 }
 
-export const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED}, or a share of its size, such as "bytes:request/4"`
+export const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`
 
 /** Reads units, or what of a request tells them. */
 export const cost = () =>

@@ -53,19 +53,24 @@ export function trackResponse(
 ): (head?: ResponseHead, mayHaveRun?: boolean) => Answered {
   const { hold, settlement } = verdict
   let end = health?.begin(readCallerAddress(request, ipv6Prefix))
+  let charged: Answered | undefined
   return (head, mayHaveRun = false) => {
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
+    if (charged) return charged
     if (!head && !mayHaveRun) return verdict
     const own = head && !isSynthetic(head) ? head : undefined
     const cost = settlement?.readHead(own, request.context, mayHaveRun || head?.status === GATEWAY_TIMEOUT)
     if (!cost) return verdict
     const { limits } = cost
-    if (isMeasured(cost.terms)) return { ...verdict, limits, cost }
-    const settled = cost.settle(own ? (term) => readCostHeader(term, own.headers) : readNothing)
-    context.waitUntil(settled)
-    if (!hold) return { ...verdict, limits }
-    return { ...verdict, limits, hold: { ...hold, release: () => releaseAfter(settled, hold) } }
+    charged = { ...verdict, limits }
+    if (isMeasured(cost.terms)) charged = { ...charged, cost }
+    else {
+      const settled = cost.settle(own ? (term) => readCostHeader(term, own.headers) : readNothing)
+      context.waitUntil(settled)
+      if (hold) charged = { ...charged, hold: { ...hold, release: () => releaseAfter(settled, hold) } }
+    }
+    return charged
   }
 }
 
