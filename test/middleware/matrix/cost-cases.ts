@@ -2,6 +2,11 @@
 import { Buffer } from 'node:buffer'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
+import { expect } from 'vitest'
+import { decorate } from '../../../src/core/engine/stages/stage.ts'
+import type { StoreCharge } from '../../../src/core/model/charge.ts'
+import type { Store } from '../../../src/core/model/store.ts'
+import { MemoryStore } from '../../../src/core/store/memory/memory-store.ts'
 
 /** One term, for all shapes. */
 export const ACTUAL_COST =
@@ -167,4 +172,45 @@ export function makeAnswer({ shape, charset, encoding, used, padding, chunk, sta
 export function isReadable({ shape, charset, encoding, method, status }: CostCase): boolean {
   const isUntold = [SHAPES[shape], CHARSETS[charset], ENCODINGS[encoding]].some((each) => each?.isUntold)
   return !isUntold && method !== 'HEAD' && status === 200
+}
+
+/** A store that tells what it has charged, and when slots are free. */
+export function recordStore() {
+  const state = { charged: 0, released: 0 }
+  const memory = new MemoryStore(Date.now)
+  const ofTokens = ({ key }: StoreCharge) => key.includes(':tokens:')
+  const store = decorate(memory, {
+    async decide(request) {
+      for (const charge of request.charges) if (ofTokens(charge)) state.charged += charge.cost
+      return memory.decide(request)
+    },
+    async settle(differences, chargedAtMs) {
+      for (const { charge, units } of differences) if (ofTokens(charge)) state.charged += units
+      await memory.settle(differences, chargedAtMs)
+    },
+    async release(charges) {
+      state.released++
+      await memory.release(charges)
+    },
+  } satisfies Partial<Store>)
+  return { state, store: { isRemote: false, timeoutMs: 1_000, open: () => store } }
+}
+
+interface Judged {
+  readonly used: number
+  /** Whoever is told must be charged just that. */
+  readonly isTold: boolean
+  readonly charged: number
+  /** How often it was said that it is not known. */
+  readonly untold: number
+}
+
+/** Judges what a request was charged: what was used, or at least what the policy says, and then it is said. */
+export function judgeCharge({ used, isTold, charged, untold }: Judged): void {
+  if (isTold || untold === 0) expect([charged, untold]).toEqual([used, 0])
+  else {
+    expect(untold).toBe(1)
+    expect(charged).toBeGreaterThanOrEqual(UNTOLD)
+    expect(charged).toBeLessThanOrEqual(Math.max(UNTOLD, used))
+  }
 }

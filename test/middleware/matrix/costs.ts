@@ -1,51 +1,23 @@
 /** The law of costs: what is admitted is charged what the API says that it has used, or what the policy says of the untold. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { decorate } from '../../../src/core/engine/stages/stage.ts'
-import type { StoreCharge } from '../../../src/core/model/charge.ts'
-import type { Store } from '../../../src/core/model/store.ts'
-import { MemoryStore } from '../../../src/core/store/memory/memory-store.ts'
 import { expectProperty } from '../../support/property.ts'
 import { type Adapter, type Handler, start } from './adapter.ts'
-import { ACTUAL_COST, type CostCase, costCase, isReadable, makeAnswer, UNTOLD } from './cost-cases.ts'
+import {
+  ACTUAL_COST,
+  type CostCase,
+  costCase,
+  isReadable,
+  judgeCharge,
+  makeAnswer,
+  recordStore,
+  UNTOLD,
+} from './cost-cases.ts'
 
 const POLICIES = [
   { name: 'tokens', limits: '1000000000/1d', algorithm: 'quota', actual_cost: ACTUAL_COST, untold: UNTOLD },
   { name: 'slots', limits: '9', algorithm: 'concurrency' },
 ] as const
-
-/** A store that tells what it has charged, and when slots are free. */
-function recordStore() {
-  const state = { charged: 0, released: 0 }
-  const memory = new MemoryStore(Date.now)
-  const ofTokens = ({ key }: StoreCharge) => key.includes(':tokens:')
-  const store = decorate(memory, {
-    async decide(request) {
-      for (const charge of request.charges) if (ofTokens(charge)) state.charged += charge.cost
-      return memory.decide(request)
-    },
-    async settle(differences, chargedAtMs) {
-      for (const { charge, units } of differences) if (ofTokens(charge)) state.charged += units
-      await memory.settle(differences, chargedAtMs)
-    },
-    async release(charges) {
-      state.released++
-      await memory.release(charges)
-    },
-  } satisfies Partial<Store>)
-  return { state, store: { isRemote: false, timeoutMs: 1_000, open: () => store } }
-}
-
-/** Judges what a case was charged. */
-export function judgeCharge(own: CostCase, charged: number, untold: readonly unknown[]): void {
-  const isTold = isReadable(own) && !own.leaves
-  if (isTold || untold.length === 0) expect(charged).toBe(own.used)
-  else {
-    expect(charged).toBeGreaterThanOrEqual(UNTOLD)
-    expect(charged).toBeLessThanOrEqual(Math.max(UNTOLD, own.used))
-  }
-  if (!isReadable(own)) expect(untold).toHaveLength(1)
-}
 
 export function describeCosts(adapter: Adapter): void {
   test('charges what an answer says in any form, or what its policy says, and says so', {
@@ -85,11 +57,8 @@ export function describeCosts(adapter: Adapter): void {
         } else await response.arrayBuffer()
         // A slot is free when the cost is known.
         await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
-        judgeCharge(
-          own,
-          state.charged,
-          lines.filter(({ event }) => event === 'cost_untold'),
-        )
+        const untold = lines.filter(({ event }) => event === 'cost_untold').length
+        judgeCharge({ used: own.used, isTold: isReadable(own) && !own.leaves, charged: state.charged, untold })
       }),
       4_000,
       0.15,
