@@ -22,6 +22,8 @@ const TERMS: readonly CostTerm[] = [
   json('/message/usage/input_tokens'),
 ]
 
+const SETTLEMENT = { terms: TERMS, prepare() {}, readHead: () => undefined }
+
 interface Sent {
   readonly chunks: readonly (string | Uint8Array)[]
   readonly type?: string
@@ -31,11 +33,21 @@ interface Sent {
   /** The API sends its chunks but the last, and then nothing. */
   readonly isStuck?: boolean
   readonly method?: string
+  /** With `on_disconnect = "abort"`. */
+  readonly isAborted?: boolean
 }
 
 /** Sends chunks through. @param read reads the response as the client does */
 async function measure(
-  { chunks, type = 'application/json', headers = {}, isBroken = false, isStuck = false, method = 'POST' }: Sent,
+  {
+    chunks,
+    type = 'application/json',
+    headers = {},
+    isBroken = false,
+    isStuck = false,
+    method = 'POST',
+    isAborted = false,
+  }: Sent,
   read: (response: Response, leave: () => void) => Promise<string> = (response) => response.text(),
 ) {
   const encoder = new TextEncoder()
@@ -64,7 +76,7 @@ async function measure(
   const cost = {
     terms: TERMS,
     limits: [],
-    async advance() {},
+    advance: async () => void steps.push('advanced'),
     async settle(read: ReadCost) {
       const readings = TERMS.map(read)
       settled.push(readings.map((each) => (each.kind === 'told' ? each.count : each.count || each.reason)))
@@ -77,7 +89,7 @@ async function measure(
   const exchange = { request, path: createPathReader()('/'), context: callContext(background) }
   const response = followResponse(
     new Response(body, { headers: { 'Content-Type': type, ...headers } }),
-    { outcome: 'admitted', limits: [], cost, hold },
+    { outcome: 'admitted', limits: [], cost, hold, settlement: { ...SETTLEMENT, isAborted } },
     exchange,
     START_MS,
   )
@@ -87,8 +99,8 @@ async function measure(
   const [costs = []] = settled
   expect(settled.length).toBe(1)
   // A slot that were free before would admit a request that does not know of this cost.
-  expect(steps).toEqual(['settled', 'released'])
-  return { seen, costs, isCanceled, left: left.length }
+  expect(steps.slice(-2)).toEqual(['settled', 'released'])
+  return { seen, costs, isCanceled, left: left.length, steps: steps.slice(0, -2) }
 }
 
 const BODY = JSON.stringify({ id: 1, usage: { input_tokens: 11, output_tokens: 7 }, text: 'äöü' })
@@ -243,4 +255,32 @@ describe('when the client goes', () => {
     expect(left).toBeGreaterThan(0)
     expect(costs[2]).toBeLessThanOrEqual(50 - left)
   })
+
+  test('nothing more is read of what is to be aborted, though it would tell the cost', async () => {
+    const chunks = [ANTHROPIC[0] as string, ...Array.from({ length: 50 }, () => 'data: {}\n\n'), ANTHROPIC[2] as string]
+    const sent = { chunks, type: 'text/event-stream', isAborted: true }
+    const { costs, left, isCanceled } = await measure(sent, async (response, leave) => {
+      const reader = await readOne(response)
+      leave()
+      await reader?.cancel()
+      return ''
+    })
+    expect([isCanceled, left > 0, costs[1], costs.at(-1)]).toEqual([true, true, 'left', 11])
+  })
+})
+
+test('what is measured is charged every five seconds while a response lasts, also of a client that reads nothing', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const { steps } = await measure({ chunks: ['a', 'b'] }, async (response) => {
+      const reader = await readOne(response)
+      await vi.advanceTimersByTimeAsync(15_000)
+      while (!(await reader?.read())?.done);
+      return ''
+    })
+    expect(steps).toEqual(['advanced', 'advanced', 'advanced'])
+    expect(vi.getTimerCount()).toBe(0)
+  } finally {
+    vi.useRealTimers()
+  }
 })
