@@ -15,7 +15,7 @@ import {
   type ResponseFields,
   trackResponse,
 } from '../http/response/exchange.ts'
-import { chargeUntilEnd, createMeter, MAX_READ_ON_MS, type Meter } from '../http/response/meter.ts'
+import { createMeter, MAX_READ_ON_MS, type Meter, trackCharges } from '../http/response/meter.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
@@ -94,8 +94,9 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
         const kept = keepSlots(verdict, context)
         const onHead = trackResponse(exchange, kept, { health, ipv6Prefix })
         const { settlement } = kept
-        const getMeter = settlement && isMeasured(settlement.terms) ? meterBody(res, settlement.terms, now) : undefined
-        const begin = (answered: Answered) => chargeUntilEnd(answered, answered.cost && getMeter?.(), context)
+        const getMeter =
+          settlement && isMeasured(settlement.terms) ? createBodyMeter(res, settlement.terms, now) : undefined
+        const begin = (answered: Answered) => trackCharges(answered, answered.cost && getMeter?.(), context)
         const isAborted = settlement?.isAborted === true
         followResponse(res as ServerResponse, followed, { onHead, report, begin, isAborted, context })
         return followed.followHandler
@@ -131,7 +132,7 @@ interface Followers {
   /** Adds the headers that report limits. */
   readonly report: (verdict: Admitted) => void
   /** Begins to charge. @returns settles what the response has cost, and releases slots */
-  readonly begin: (answered: Answered) => ReturnType<typeof chargeUntilEnd>
+  readonly begin: (answered: Answered) => ReturnType<typeof trackCharges>
   /** What a client has left is not read on. */
   readonly isAborted: boolean
   readonly context: Pick<CallContext, 'waitUntil'>
@@ -175,7 +176,7 @@ function followResponse(
 }
 
 /** Meters what a handler writes. @returns a function that makes the meter, once */
-function meterBody(res: AnyResponse, terms: readonly CostTerm[], now: () => number): () => Meter {
+function createBodyMeter(res: AnyResponse, terms: readonly CostTerm[], now: () => number): () => Meter {
   const startMs = now()
   let meter: Meter | undefined
   // By the headers that are there when it begins: a compression around it adds its own later.

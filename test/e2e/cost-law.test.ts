@@ -124,7 +124,7 @@ describe('the gateway', () => {
     const send = (command: readonly string[]) => redis.sendCommand([...command])
     const find = async (policy: string) => (await redis.keys(`${site.prefix}:${policy}:*`))[0] ?? ''
     let charged = 0
-    const counts = { told: 0, untold: 0 }
+    const counts = { known: 0, untold: 0 }
     await expectProperty(
       fc.asyncProperty(lawCase, async (own) => {
         current = own
@@ -136,12 +136,12 @@ describe('the gateway', () => {
         charged = all
         if (mustTell(own, true)) expect(units).toBe(own.used)
         else if (units !== own.used) expect(units).toBeGreaterThanOrEqual(UNTOLD)
-        counts[units === own.used ? 'told' : 'untold']++
+        counts[units === own.used ? 'known' : 'untold']++
       }),
       4_000,
       0.3,
     ).finally(() => redis.close())
-    expect(Math.min(counts.told, counts.untold)).toBeGreaterThan(0)
+    expect(Math.min(counts.known, counts.untold)).toBeGreaterThan(0)
     expect(site.gateway.log.some((line) => line.includes('"cost_untold"'))).toBe(true)
   })
 })
@@ -214,7 +214,7 @@ test.each(Object.entries(HOSTS))(
           clock.nowMs += 2_000
           await ask(site.host.url, own)
           await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
-          judgeCharge({ used: own.used, isTold: mustTell(own, false), charged: state.charged, untold: lines.length })
+          judgeCharge({ used: own.used, isKnown: mustTell(own, false), charged: state.charged, untold: lines.length })
         }),
         4_000,
         0.15,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
-import { tell } from '../../src/core/model/cost.ts'
+import { createReading } from '../../src/core/model/cost.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
 import type { Log } from '../../src/core/runtime/log.ts'
@@ -448,7 +448,7 @@ describe('policies of the rules', () => {
     await site.edit((rules) => ({ ...rules, policies: [{ ...policy, cost: 9 }] }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
-    await charged.settlement?.readHead(undefined, undefined)?.settle(() => tell(1))
+    await charged.settlement?.readHead(undefined, undefined)?.settle(() => createReading(1))
     expect(await site.kind()).toBe('admitted')
   })
 })

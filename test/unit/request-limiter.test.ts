@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { Engine, type EngineOptions } from '../../src/core/engine/engine.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
-import { tell } from '../../src/core/model/cost.ts'
+import { createReading } from '../../src/core/model/cost.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../src/core/model/store.ts'
 import type { Verdict } from '../../src/core/model/verdict.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
@@ -428,7 +428,7 @@ test('RequestLimiter#decide() without the store takes its share for all that a r
   store.answer = FAIL
   const verdict = await decide('GET /', X)
   if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
-  await verdict.settlement?.readHead(undefined, undefined)?.settle(() => tell(90))
+  await verdict.settlement?.readHead(undefined, undefined)?.settle(() => createReading(90))
   expect([store.settled, fallback.settled]).toEqual([[], []])
   const [record] = fallback.requests.slice(-1)
   expect(record).toMatchObject({ action: 'record', charges: [{ cost: 24 }] })

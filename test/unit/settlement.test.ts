@@ -1,7 +1,13 @@
 /** What is charged when a response tells, does not tell, or goes on. */
 import { describe, expect, test } from 'vitest'
 import { Engine } from '../../src/core/engine/engine.ts'
-import { type CostTerm, leaveUntold, type ReadCost, tell, type UntoldReason } from '../../src/core/model/cost.ts'
+import {
+  type CostTerm,
+  createReading,
+  createUntold,
+  type ReadCost,
+  type UntoldReason,
+} from '../../src/core/model/cost.ts'
 import type { Adjustment } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
@@ -51,11 +57,11 @@ async function admit(policy: object) {
 }
 
 const TWO = { 'json:/in': 1, 'json:/out': 4 }
-const readOf =
+const readCounts =
   (counts: Readonly<Record<string, number>>, reason: UntoldReason = 'no_member'): ReadCost =>
   (term: CostTerm) => {
     const name = 'name' in term ? term.name : term.kind
-    return counts[name] === undefined ? leaveUntold(reason) : tell(counts[name])
+    return counts[name] === undefined ? createUntold(reason) : createReading(counts[name])
   }
 
 describe('a response', () => {
@@ -78,7 +84,7 @@ describe('a response', () => {
     ['that rounds', { actual_cost: { 'json:/in': 0.1 }, untold: 5 }, { '/in': 30 }, 3],
   ])('%s is charged that', async (_, policy, counts, units) => {
     const { settlement, changes, lines } = await admit(policy)
-    await settlement.readHead(HEAD, undefined)?.settle(readOf(counts))
+    await settlement.readHead(HEAD, undefined)?.settle(readCounts(counts))
     const difference = units - 10
     expect(changes).toEqual([difference > 0 ? ['record', difference] : ['settle', difference]])
     expect(lines).toEqual([])
@@ -93,7 +99,7 @@ describe('a response', () => {
     ['nothing but how long it has taken', { untold: 'ms/10' }, { ms: 900 }, 90],
   ])('that tells %s is charged what its policy says, and that is said', async (_, policy, counts, units) => {
     const { settlement, changes, lines, untold } = await admit({ actual_cost: TWO, ...policy })
-    await settlement.readHead(HEAD, undefined)?.settle(readOf(counts, 'left'))
+    await settlement.readHead(HEAD, undefined)?.settle(readCounts(counts, 'left'))
     const difference = units - 10
     expect(changes).toEqual([difference > 0 ? ['record', difference] : ['settle', difference]])
     expect(lines).toEqual([['cost_untold', { policy: 'own', reason: 'left' }]])
@@ -102,7 +108,7 @@ describe('a response', () => {
 
   test('of which part of a table is not told is charged all the same, by an exact log as well', async () => {
     const { settlement, changes } = await admit({ algorithm: 'sliding-window', actual_cost: TWO, untold: 500 })
-    await settlement.readHead(HEAD, undefined)?.settle(readOf({}))
+    await settlement.readHead(HEAD, undefined)?.settle(readCounts({}))
     expect(changes).toEqual([['record', 490]])
   })
 
@@ -114,7 +120,7 @@ describe('a response', () => {
     ['failures', true, undefined],
   ])('that never came, with counts = "%s", after the API may have run: %j', async (counts, mayHaveRun, units) => {
     const { settlement, changes, untold } = await admit({ counts, actual_cost: TWO, untold: 500 })
-    await settlement.readHead(undefined, undefined, mayHaveRun)?.settle(readOf({}))
+    await settlement.readHead(undefined, undefined, mayHaveRun)?.settle(readCounts({}))
     expect(changes).toEqual(units === undefined ? [] : [['record', units]])
     expect(untold).toEqual(units === undefined ? [] : [['own', 'no_response']])
   })
@@ -122,8 +128,8 @@ describe('a response', () => {
   test('that goes on is charged what has passed, and at its end the rest', async () => {
     const { settlement, changes } = await admit({ actual_cost: { bytes: 1, 'json:/in': 1 }, untold: 1 })
     const cost = settlement.readHead(HEAD, undefined)
-    for (const bytes of [5, 100, 100, 400]) await cost?.advance(readOf({ bytes, '/in': 7 }))
-    await cost?.settle(readOf({ bytes: 450, '/in': 30 }))
+    for (const bytes of [5, 100, 100, 400]) await cost?.advance(readCounts({ bytes, '/in': 7 }))
+    await cost?.settle(readCounts({ bytes: 450, '/in': 30 }))
     // It was charged 10 before.
     expect(changes).toEqual([
       ['record', 90],

@@ -61,11 +61,11 @@ export function isMeasure(term: CostTerm): term is MeasureTerm {
   return term.kind !== 'header' && term.kind !== 'json'
 }
 
-export function tell(count: number): CostReading {
+export function createReading(count: number): CostReading {
   return { kind: 'told', count }
 }
 
-export function leaveUntold(reason: UntoldReason, count = 0): CostReading {
+export function createUntold(reason: UntoldReason, count = 0): CostReading {
   return { kind: 'untold', reason, count }
 }
 
@@ -81,5 +81,5 @@ export function sumCosts(terms: readonly CostTerm[], read: ReadCost): CostReadin
   }
   // A sum of fractions may be a little above what it should be.
   const count = Math.max(0, Math.ceil(units - 1e-9))
-  return reason === undefined ? tell(count) : leaveUntold(reason, count)
+  return reason === undefined ? createReading(count) : createUntold(reason, count)
 }

@@ -4,7 +4,14 @@ import { applyActualCosts } from '../../core/engine/apply-actual-costs.ts'
 import type { Engine, EngineDecision } from '../../core/engine/engine.ts'
 import type { StageWatch } from '../../core/engine/stages/stage.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
-import { type CostReading, isMeasure, type ReadCost, sumCosts, tell, type Untold } from '../../core/model/cost.ts'
+import {
+  type CostReading,
+  createReading,
+  isMeasure,
+  type ReadCost,
+  sumCosts,
+  type Untold,
+} from '../../core/model/cost.ts'
 import type { RequestPolicy, ResponseHead } from '../../core/model/policy.ts'
 import type { ReportedLimit, Settlement } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -58,7 +65,7 @@ export function createSettlement(
       ) => {
         const readTerm: ReadCost = (term) => {
           const reading = read(term)
-          return term.kind === 'bytes:request' ? tell(reading.count + (settlement.requestBytes ?? 0)) : reading
+          return term.kind === 'bytes:request' ? createReading(reading.count + (settlement.requestBytes ?? 0)) : reading
         }
         const differences = counted.map((charge) => {
           const { actualCost } = charge.policy
@@ -69,7 +76,7 @@ export function createSettlement(
         })
         return applyActualCosts(engine, differences, decision, context)
       }
-      const countTold = (charge: RequestCharge, reading: CostReading, readTerm: ReadCost) => {
+      const countActual = (charge: RequestCharge, reading: CostReading, readTerm: ReadCost) => {
         if (reading.kind === 'told') return reading.count
         const { name: policy, untold } = charge.policy
         const reason = head ? reading.reason : 'no_response'
@@ -86,10 +93,10 @@ export function createSettlement(
         // What is measured only grows; what is told may still change.
         advance: (read) =>
           update(
-            (term) => (isMeasure(term) ? read(term) : tell(0)),
+            (term) => (isMeasure(term) ? read(term) : createReading(0)),
             (charge, { count }) => Math.max(count, charged.get(charge) ?? 0),
           ),
-        settle: (read) => update(read, countTold),
+        settle: (read) => update(read, countActual),
       }
     },
   }

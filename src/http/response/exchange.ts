@@ -1,5 +1,12 @@
 /** Follows a request to its response: observers, and the consequences of the head of the response. */
-import { type CostReading, type CostTerm, isMeasure, leaveUntold, type ReadCost, tell } from '../../core/model/cost.ts'
+import {
+  type CostReading,
+  type CostTerm,
+  createReading,
+  createUntold,
+  isMeasure,
+  type ReadCost,
+} from '../../core/model/cost.ts'
 import type { ResponseHead } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
 import type { Admitted, ResponseCost, SlotHold, Verdict } from '../../core/model/verdict.ts'
@@ -93,12 +100,12 @@ export async function releaseAfter(settled: Promise<void> | undefined, hold: Slo
 }
 
 /** Reads the cost of what has no response. */
-export const readNothing: ReadCost = (term) => (isMeasure(term) ? tell(0) : leaveUntold('no_response'))
+export const readNothing: ReadCost = (term) => (isMeasure(term) ? createReading(0) : createUntold('no_response'))
 
 /** It is told by an integer from 0. */
 export function readCostHeader(term: CostTerm, headers: Pick<Headers, 'get'>): CostReading {
   const text = term.kind === 'header' ? headers.get(term.name)?.trim() : undefined
-  return text && /^\d+$/.test(text) ? tell(Number(text)) : leaveUntold('no_header')
+  return text && /^\d+$/.test(text) ? createReading(Number(text)) : createUntold('no_header')
 }
 
 /**

@@ -6,7 +6,7 @@ import type { RequestLimiter } from '../request/request-limiter.ts'
 import { createPassage } from './create-passage.ts'
 import type { AbortableRequest, Answered } from './exchange.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
-import { chargeUntilEnd, createMeter, MAX_READ_ON_MS, type Meter } from './meter.ts'
+import { createMeter, MAX_READ_ON_MS, type Meter, trackCharges } from './meter.ts'
 
 export type FollowResponse = ReturnType<typeof createFollowResponse>
 
@@ -37,7 +37,7 @@ export function createFollowResponse({ limiter, keepsEncoding, now }: FollowOpti
     const { request, context } = exchange
     const { cost, settlement } = answered
     const meter = cost && createMeter(response, cost.terms, now, startMs)
-    const end = chargeUntilEnd(answered, meter, context)
+    const end = trackCharges(answered, meter, context)
     const { body, webSocket } = response
     if (webSocket)
       return followWebSocket(response, webSocket, answered, exchange, meter, () => context.waitUntil(end()))

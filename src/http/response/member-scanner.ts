@@ -166,7 +166,7 @@ export class MemberScanner {
 
   #endName(): void {
     this.#isName = false
-    const name = this.#name?.includes('\\') ? unescapeName(this.#name) : this.#name
+    const name = this.#name?.includes('\\') ? decodeName(this.#name) : this.#name
     this.#name = undefined
     this.#next = name === undefined ? NO_NODES : findChildren(this.#levels.at(-1)?.nodes ?? NO_NODES, name)
   }
@@ -260,7 +260,7 @@ function findChildren(nodes: readonly Node[], token: string): readonly Node[] {
   return nodes.flatMap(({ children }) => children.get(token) ?? [])
 }
 
-function unescapeName(name: string): string | undefined {
+function decodeName(name: string): string | undefined {
   try {
     return JSON.parse(`"${name}"`)
   } catch {

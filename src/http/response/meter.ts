@@ -1,5 +1,12 @@
 /** Meters what a response has cost, from what is seen of it, and charges it. */
-import { type CostTerm, isMeasure, leaveUntold, type ReadCost, tell, type UntoldReason } from '../../core/model/cost.ts'
+import {
+  type CostTerm,
+  createReading,
+  createUntold,
+  isMeasure,
+  type ReadCost,
+  type UntoldReason,
+} from '../../core/model/cost.ts'
 import type { ResponseHead } from '../../core/model/policy.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import { type Answered, readCostHeader } from './exchange.ts'
@@ -55,11 +62,11 @@ export function createMeter(
     },
     read(term) {
       if (term.kind === 'header') return readCostHeader(term, headers)
-      if (term.kind === 'ms') return tell(Math.max(0, (endMs ?? now()) - startMs))
-      if (term.kind !== 'json') return tell(bytes[term.kind])
-      if (!members) return leaveUntold('partial')
+      if (term.kind === 'ms') return createReading(Math.max(0, (endMs ?? now()) - startMs))
+      if (term.kind !== 'json') return createReading(bytes[term.kind])
+      if (!members) return createUntold('partial')
       const reading = members.read(term, ending)
-      return bytes.bytes === 0 && ending === undefined ? leaveUntold('no_body') : reading
+      return bytes.bytes === 0 && ending === undefined ? createUntold('no_body') : reading
     },
     async end(why) {
       endMs = now()
@@ -74,14 +81,14 @@ export function createMeter(
  * @returns settles the rest and then releases slots, so that no more is in flight than there are until all is charged;
  * `ending` says why the body has not ended, if so
  */
-export function chargeUntilEnd(
+export function trackCharges(
   { cost, hold }: Pick<Answered, 'cost' | 'hold'>,
   meter: Meter | undefined,
   { waitUntil }: Pick<CallContext, 'waitUntil'>,
 ): (ending?: UntoldReason) => Promise<void> {
   const isGrowing = cost?.terms.some(isMeasure) === true
   const steps = meter && isGrowing ? setInterval(() => waitUntil(cost.advance(meter.read)), STEP_MS) : undefined
-  return async function end(ending) {
+  return async function closeCharges(ending) {
     clearInterval(steps)
     try {
       await meter?.end(ending)

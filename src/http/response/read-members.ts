@@ -1,12 +1,18 @@
 /** Reads numbers of members from a body beside its way: decodes it, tells what form it has, and scans its JSON. */
 import type { Transform } from 'node:stream'
-import { type CostReading, type CostTerm, leaveUntold, tell, type UntoldReason } from '../../core/model/cost.ts'
+import {
+  type CostReading,
+  type CostTerm,
+  createReading,
+  createUntold,
+  type UntoldReason,
+} from '../../core/model/cost.ts'
 import { type FoundNumbers, MemberScanner } from './member-scanner.ts'
 
 type MemberTerm = CostTerm & { readonly kind: 'json' }
 
 export interface MemberReader {
-  /** False once nothing more can be told. */
+  /** False once nothing more can be found. */
   readonly isOpen: boolean
   see(chunk: Uint8Array): void
   /** Waits until all that was seen has been read. */
@@ -17,13 +23,13 @@ export interface MemberReader {
 
 /** Begins to read a body. @param encoding `Content-Encoding`, if any */
 export function createMemberReader(terms: readonly MemberTerm[], encoding: string | null): MemberReader {
-  const told: (FoundNumbers[number] | undefined)[] = []
+  const found: (FoundNumbers[number] | undefined)[] = []
   let problem: UntoldReason | undefined
   const scanner = new MemberScanner(
     terms.map(({ paths }) => paths),
     // Streams repeat what they have counted until then: the last one counts.
     (numbers) => {
-      for (const [index, number] of numbers.entries()) if (number) told[index] = number
+      for (const [index, number] of numbers.entries()) if (number) found[index] = number
     },
   )
   const texts = createTextReader(scanner, () => {
@@ -44,13 +50,13 @@ export function createMemberReader(terms: readonly MemberTerm[], encoding: strin
       texts.end()
     },
     read(term, ending) {
-      const number = told[terms.indexOf(term)]
+      const number = found[terms.indexOf(term)]
       const reason = ending ?? problem
       if (reason === undefined) {
-        if (number?.isWhole) return tell(number.value)
-        if (term.isOptional && told.some((each) => each)) return tell(number?.value ?? 0)
+        if (number?.isWhole) return createReading(number.value)
+        if (term.isOptional && found.some((each) => each)) return createReading(number?.value ?? 0)
       }
-      return leaveUntold(reason ?? 'no_member', number?.value)
+      return createUntold(reason ?? 'no_member', number?.value)
     },
   }
 }
@@ -88,14 +94,14 @@ function createDecoder(encoding: string | null, onChunk: (chunk: Uint8Array) => 
   let first: Uint8Array = new Uint8Array()
   let sink: Sink | undefined
   const begin = () => {
-    sink = isText(first) ? plain : codings.length === 1 ? inflate(coding, onChunk, onProblem) : undefined
+    sink = isText(first) ? plain : codings.length === 1 ? createInflater(coding, onChunk, onProblem) : undefined
     if (sink) sink.see(first)
     else onProblem()
   }
   return {
     see(chunk) {
       if (sink) return sink.see(chunk)
-      first = concat(first, chunk)
+      first = joinBytes(first, chunk)
       if (first.length >= MIN_BYTES) begin()
     },
     async end() {
@@ -105,7 +111,7 @@ function createDecoder(encoding: string | null, onChunk: (chunk: Uint8Array) => 
   }
 }
 
-function inflate(coding: string, onChunk: (chunk: Uint8Array) => void, onProblem: () => void): Sink | undefined {
+function createInflater(coding: string, onChunk: (chunk: Uint8Array) => void, onProblem: () => void): Sink | undefined {
   const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } }
   const zlib = process?.getBuiltinModule?.('node:zlib') as Record<string, undefined | (() => Transform)> | undefined
   const stream = zlib?.[DECODERS[coding] ?? '']?.()
@@ -128,7 +134,7 @@ function isText(bytes: Uint8Array): boolean {
   return TEXT.test(String.fromCharCode(...bytes.subarray(0, MIN_BYTES).filter((byte) => byte !== 0)))
 }
 
-function concat(one: Uint8Array, other: Uint8Array): Uint8Array {
+function joinBytes(one: Uint8Array, other: Uint8Array): Uint8Array {
   const both = new Uint8Array(one.length + other.length)
   both.set(one)
   both.set(other, one.length)
@@ -153,7 +159,7 @@ function createTextReader(scanner: MemberScanner, onProblem: () => void): TextSi
   let add: ((text: string) => void) | undefined
   const see = (chunk: Uint8Array) => {
     if (!decoder) {
-      first = concat(first, chunk)
+      first = joinBytes(first, chunk)
       if (first.length < 2) return
       decoder = new TextDecoder(findCharset(first))
       addText(decoder.decode(first, { stream: true }))

@@ -199,15 +199,15 @@ export function recordStore() {
 interface Judged {
   readonly used: number
   /** Whoever is told must be charged just that. */
-  readonly isTold: boolean
+  readonly isKnown: boolean
   readonly charged: number
   /** How often it was said that it is not known. */
   readonly untold: number
 }
 
 /** Judges what a request was charged: what was used, or at least what the policy says, and then it is said. */
-export function judgeCharge({ used, isTold, charged, untold }: Judged): void {
-  if (isTold || untold === 0) expect([charged, untold]).toEqual([used, 0])
+export function judgeCharge({ used, isKnown, charged, untold }: Judged): void {
+  if (isKnown || untold === 0) expect([charged, untold]).toEqual([used, 0])
   else {
     expect(untold).toBe(1)
     expect(charged).toBeGreaterThanOrEqual(UNTOLD)

@@ -58,7 +58,7 @@ export function describeCosts(adapter: Adapter): void {
         // A slot is free when the cost is known.
         await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
         const untold = lines.filter(({ event }) => event === 'cost_untold').length
-        judgeCharge({ used: own.used, isTold: isReadable(own) && !own.leaves, charged: state.charged, untold })
+        judgeCharge({ used: own.used, isKnown: isReadable(own) && !own.leaves, charged: state.charged, untold })
       }),
       4_000,
       0.15,
