@@ -144,6 +144,25 @@ test.each([
   await expect.poll(() => steps).toEqual(['take', 'record', 'release'])
 })
 
+test.each([
+  ['abort', ['take', 'record']],
+  ['read', ['take']],
+])('with on_disconnect = "%s", a client that leaves before the head %j', async (on_disconnect, actions) => {
+  const tokens = { name: 'tokens', limits: '99/1h', by: 'ip', counts: 'successes', actual_cost: 'json:/used' }
+  const { call, store } = subject([{ ...tokens, untold: 30, on_disconnect }])
+  const client = new AbortController()
+  await call(
+    async (signal) => {
+      client.abort()
+      // What the gateway answers in place of the API, whose request was aborted with the client's, or was not reached.
+      expect(signal?.aborted).toBe(on_disconnect === 'abort' ? true : undefined)
+      return markSynthetic(new Response(null, { status: 502 }))
+    },
+    { signal: client.signal },
+  )
+  expect(store.actions).toEqual(actions)
+})
+
 test('protect() counts a failure whose client has gone away meanwhile, and reads no more of the answer', async () => {
   const { call } = subject()
   let cancelled = 0
