@@ -73,7 +73,8 @@ export function outbound<LimitsText extends string = string>(
       // The body of a request can be read once.
       const make = () => fetch(isReplayable && request?.body && !init?.body ? request.clone() : input, init)
       const { result, answer, decision } = await scheduler.run(scheduled, make, readAnswer)
-      if (options.actualCost && decision) void applyActualCost(scheduler, decision, options.actualCost, result.clone())
+      if (options.actualCost && decision)
+        void applyActualCost(scheduler, decision, options.actualCost, copyToRead(result))
       const isRepeated = answer?.isRefusal && isReplayable && repetitions + 1 < attempts
       if (!isRepeated || !scheduler.isInTime(scheduled)) return result
       // The next call needs its connection. The body may have broken off, or somebody else may read it.
@@ -108,6 +109,21 @@ export function throttle<This, Arguments extends readonly unknown[], Result, Lim
     const { result } = await schedulers.get(settings.resource).run(scheduled, () => Reflect.apply(work, this, call))
     return result
   }
+}
+
+/** Copies a response for its reader, who stops when the caller cancels its body: else the server would go on. */
+function copyToRead(response: Response): Response {
+  const copy = response.clone()
+  const { body } = response
+  if (!body || !copy.body) return copy
+  const left = new AbortController()
+  const cancel = body.cancel.bind(body)
+  body.cancel = (reason) => {
+    left.abort(reason)
+    return cancel(reason)
+  }
+  const read = new Response(copy.body.pipeThrough(new TransformStream(), { signal: left.signal }), copy)
+  return Object.defineProperty(read, 'url', { value: copy.url })
 }
 
 /** The charge stays as it is if nothing else is known: it is no fault of the call. */
