@@ -20,6 +20,8 @@ export const STEP_MS = 5_000
 
 /** RFC 9110 §15.3.7: a range of the body, which may cut a number off. */
 const PARTIAL_CONTENT = 206
+/** Bodies of other types may be what a client has written, such as a text that a model was made to say. */
+const READABLE_TYPE = /^(?:\s*$|[^;]*(?:json|event-stream))/i
 
 export interface Meter {
   /** The rest of the body may tell a cost. */
@@ -42,8 +44,9 @@ export function createMeter(
   startMs: number,
 ): Meter {
   const places = terms.filter((term) => term.kind === 'json')
+  const isOfType = READABLE_TYPE.test(headers.get('Content-Type') ?? '')
   const members =
-    places.length > 0 && status !== PARTIAL_CONTENT
+    places.length > 0 && isOfType && status !== PARTIAL_CONTENT
       ? createMemberReader(places, headers.get('Content-Encoding'))
       : undefined
   const bytes = { bytes: 0, 'bytes:request': 0 }
@@ -64,7 +67,7 @@ export function createMeter(
       if (term.kind === 'header') return readCostHeader(term, headers)
       if (term.kind === 'ms') return createReading(Math.max(0, (endMs ?? now()) - startMs))
       if (term.kind !== 'json') return createReading(bytes[term.kind])
-      if (!members) return createUntold('partial')
+      if (!members) return createUntold(isOfType ? 'partial' : 'type')
       const reading = members.read(term, ending)
       return bytes.bytes === 0 && ending === undefined ? createUntold('no_body') : reading
     },

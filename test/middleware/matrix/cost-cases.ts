@@ -36,7 +36,12 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   'JSON with escaped names': {
     write: (used, padding) =>
       `{ "text" : ${JSON.stringify(padding)}, "\\u0075sage" :\n{ "total\\u005ftokens" : ${used} } }`,
+    type: 'application/problem+json',
+  },
+  'text of a model that was told to say so': {
+    write: () => '{"usage":{"total_tokens":1}}',
     type: 'text/plain',
+    isUntold: true,
   },
   'a list index': {
     write: (used, padding) => JSON.stringify({ items: [{ cost: 1, text: padding }, { cost: used }] }),
