@@ -32,7 +32,7 @@ export function createMemberReader(terms: readonly MemberTerm[], encoding: strin
       for (const [index, number] of numbers.entries()) if (number) found[index] = number
     },
   )
-  const texts = createTextReader(scanner, () => {
+  const texts = createTextReader(scanner, listNames(terms), () => {
     problem ??= 'type'
   })
   const decoder = createDecoder(encoding, texts.see, () => {
@@ -153,7 +153,11 @@ function findCharset([one, two]: Uint8Array): string {
 }
 
 /** Tells by the first characters whether a body is JSON, one document or many, or a stream of events. */
-function createTextReader(scanner: MemberScanner, onProblem: () => void): TextSink {
+function createTextReader(
+  scanner: MemberScanner,
+  names: readonly string[] | undefined,
+  onProblem: () => void,
+): TextSink {
   let first: Uint8Array = new Uint8Array()
   let decoder: TextDecoder | undefined
   let add: ((text: string) => void) | undefined
@@ -170,7 +174,7 @@ function createTextReader(scanner: MemberScanner, onProblem: () => void): TextSi
       const [start] = /\S/.exec(text) ?? []
       if (start === undefined) return
       if (start === '{' || start === '[') add = (more) => scanner.add(more)
-      else if (':deir'.includes(start)) add = createEventReader(scanner)
+      else if (':deir'.includes(start)) add = createEventReader(scanner, names)
       else return onProblem()
     }
     add(text)
@@ -183,12 +187,25 @@ function createTextReader(scanner: MemberScanner, onProblem: () => void): TextSi
 
 const DATA = 'data:'
 
+/** Lists names of which every event that tells a number has one; undefined if some can be written in several ways. */
+function listNames(terms: readonly MemberTerm[]): readonly string[] | undefined {
+  const names = terms.flatMap(({ paths }) => paths.map((path) => `"${path.at(-1)}"`))
+  return names.every((name) => /^"[a-z_]\w*"$/i.test(name)) ? names : undefined
+}
+
 /** Reads the data of server-sent events (HTML Standard §9.2.6). An empty line ends an event. */
-function createEventReader(scanner: MemberScanner): (text: string) => void {
+function createEventReader(scanner: MemberScanner, names: readonly string[] | undefined): (text: string) => void {
   /** The beginning of a line, as far as it tells whether the line has data. */
   let start = ''
   let endsInReturn = false
+  /** The text so far ends with an event. */
+  let isBetween = true
   return function addText(text) {
+    const wasBetween = isBetween
+    isBetween = text.endsWith('\n\n')
+    // Most events tell nothing, which is seen sooner than they are scanned.
+    const isWhole = wasBetween && isBetween && !endsInReturn
+    if (isWhole && names && !text.includes('\\u') && !names.some((name) => text.includes(name))) return
     const more = endsInReturn && text.startsWith('\n') ? text.slice(1) : text
     endsInReturn = text.endsWith('\r')
     const lines = more.includes('\r') ? more.replace(/\r\n?/g, '\n') : more
