@@ -41,6 +41,7 @@ await withBundle(async (bundle) => {
       limits: '1000000000/1s',
       allow_large_log: true,
       ...(cost && { actual_cost: cost }),
+      ...(cost?.startsWith('json:') && { untold: 1 }),
     }
     const bindings = { UPSTREAM_URL: upstream.url, STORE: 'durable-object', RATE_LIMITS: 'off', POLICIES: [policy] }
     return { name, gateway: await startDirectGateway({ bundle, bindings, objects: 'memory' }) }

@@ -90,6 +90,8 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   upstream_unreachable: 'your API failed',
   untrusted_proxy:
     '`X-Forwarded-For` was sent, and is [not believed](middleware.md#addresses): behind a proxy, all callers then share its address',
+  cost_untold:
+    'a response did not [tell its cost](policies.md#costs), for this `reason`: it was charged what the policy says under `untold`',
   counted_twice: 'a request passed one middleware [twice](middleware.md#warnings), and was counted each time',
   made_per_request: 'limiters are made [for each request](middleware.md#warnings), so none counts more than one',
   unknown_address: '[no address](middleware.md#addresses) is known, or a proxy sends none, so callers share one',

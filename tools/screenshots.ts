@@ -49,6 +49,7 @@ const url = await startDevWorker({
         limits: '100000/1m',
         match: 'POST /v1/*',
         actual_cost: 'json:/usage/total_tokens',
+        untold: 'bytes/4',
         algorithm: 'token-bucket',
       },
     ],

@@ -51,7 +51,7 @@ export const FLOOD_CASES: readonly FloodCase[] = [
   },
   {
     name: 'costs, settled',
-    env: withPolicies({ ...PLAIN, algorithm: 'quota', actual_cost: 'header:x-actual' }),
+    env: withPolicies({ ...PLAIN, algorithm: 'quota', actual_cost: 'header:x-actual', untold: 1 }),
     listFields: nameOne,
   },
   { name: 'penalties', env: withPolicies({ ...PLAIN, penalty: '1h', penalty_after: 5 }), listFields: nameOne },

@@ -2,6 +2,7 @@
  * What a flood of refused requests costs: each goes through the code that decides in production, over a real Redis by the
  * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
  */
+
 import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
@@ -18,6 +19,7 @@ import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
+import { readNothing } from '../../src/http/response/exchange.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
@@ -181,7 +183,7 @@ async function run(
     else {
       if (verdict.hold) holds.push(verdict.hold)
       const head = { status: flood.status ?? 200, headers: new Headers() }
-      await verdict.settlement?.readHead(head, undefined)?.settle(() => undefined)
+      await verdict.settlement?.readHead(head, undefined)?.settle(readNothing)
     }
     await Promise.all(background)
   }

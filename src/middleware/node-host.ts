@@ -2,19 +2,20 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
-import type { CostTerm } from '../core/model/policy.ts'
+import type { CostTerm, UntoldReason } from '../core/model/cost.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
+import type { CallContext } from '../core/runtime/call-context.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
 import { isMeasured } from '../http/request/charge-builder.ts'
 import { GONE, type RateLimit, toRateLimit, UNLIMITED } from '../http/request/rate-limit.ts'
 import {
   type Answered,
   createRequestContext,
+  keepSlots,
   type ResponseFields,
-  releaseAfter,
   trackResponse,
 } from '../http/response/exchange.ts'
-import { createMeter, MAX_READ_ON_MS, type Meter } from '../http/response/meter.ts'
+import { createMeter, MAX_READ_ON_MS, type Meter, trackCharges } from '../http/response/meter.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
@@ -90,18 +91,14 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
       req.rateLimit = toRateLimit(verdict)
       if (req.rateLimit.limits.length > 0 && followed.wasCountedBy(limiter)) warn('counted_twice')
       if (verdict.outcome === 'admitted') {
-        const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
-        const { settlement } = verdict
-        const readBody =
-          settlement && isMeasured(settlement.terms) ? measureBody(res, settlement.terms, now) : undefined
-        const end = ({ cost, hold }: Answered) => {
-          if (!cost && !hold) return
-          // The last that is written may be seen in this turn.
-          const settled = Promise.resolve().then(() => cost?.settle(readBody?.() ?? (() => undefined)))
-          context.waitUntil(settled)
-          if (hold) context.waitUntil(releaseAfter(settled, hold))
-        }
-        followResponse(res as ServerResponse, followed, verdict, { onHead, report, end })
+        const kept = keepSlots(verdict, context)
+        const onHead = trackResponse(exchange, kept, { health, ipv6Prefix })
+        const { settlement } = kept
+        const getMeter =
+          settlement && isMeasured(settlement.terms) ? createBodyMeter(res, settlement.terms, now) : undefined
+        const begin = (answered: Answered) => trackCharges(answered, answered.cost && getMeter?.(), context)
+        const isAborted = settlement?.isAborted === true
+        followResponse(res as ServerResponse, followed, { onHead, report, begin, isAborted, context })
         return followed.followHandler
       }
       if (onLimited && 'violated' in verdict) {
@@ -134,21 +131,30 @@ interface Followers {
   readonly onHead: ReturnType<typeof trackResponse>
   /** Adds the headers that report limits. */
   readonly report: (verdict: Admitted) => void
-  /** Settles what the response has cost, and releases slots. */
-  readonly end: (verdict: Answered) => void
+  /** Begins to charge. @returns settles what the response has cost, and releases slots */
+  readonly begin: (answered: Answered) => ReturnType<typeof trackCharges>
+  /** What a client has left is not read on. */
+  readonly isAborted: boolean
+  readonly context: Pick<CallContext, 'waitUntil'>
 }
 
 /** Follows the response to an admitted request to its head, and to the end of its handler or that of its connection. */
 function followResponse(
   res: ServerResponse,
   followed: FollowedResponse,
-  verdict: Admitted,
-  { onHead, report, end }: Followers,
+  { onHead, report, begin, isAborted, context }: Followers,
 ): void {
   let final: Answered | undefined
+  let end: ReturnType<typeof begin> | undefined
   const onAnswered = () => {
     final ??= onHead({ status: res.statusCode, headers: toFields(res) })
+    end ??= begin(final)
     return final
+  }
+  const finish = (why: UntoldReason) => {
+    const reason = followed.isDestroyedByHandler() ? 'broken' : why
+    // The last that is written may be seen in this turn.
+    context.waitUntil(Promise.resolve().then(() => end?.(res.writableEnded ? undefined : reason)))
   }
   // What has begun before can report nothing.
   if (res.headersSent) onAnswered()
@@ -156,25 +162,30 @@ function followResponse(
   followed.onClose(() => {
     // What stands for a response in tests may write no head.
     if (!final && res.writableFinished) report(onAnswered())
-    const answered = final
-    if (answered?.cost && !res.writableEnded) return followed.onEnded(MAX_READ_ON_MS, () => end(answered))
-    if (answered) return end(answered)
+    if (final?.cost && !res.writableEnded && !isAborted) {
+      return followed.onEnded(MAX_READ_ON_MS, (isLate) => finish(isLate ? 'too_late' : 'left'))
+    }
+    if (final) return finish('left')
     onHead()
-    return followed.onHandled((isAnswered) => end(isAnswered ? onAnswered() : verdict))
+    return followed.onHandled((isAnswered) => {
+      if (isAnswered) onAnswered()
+      else end ??= begin(onHead(undefined, true))
+      finish('left')
+    })
   })
 }
 
-/** Meters what a handler writes. @returns a function to call at the end */
-function measureBody(res: AnyResponse, terms: readonly CostTerm[], now: () => number) {
+/** Meters what a handler writes. @returns a function that makes the meter, once */
+function createBodyMeter(res: AnyResponse, terms: readonly CostTerm[], now: () => number): () => Meter {
   const startMs = now()
   let meter: Meter | undefined
   // By the headers that are there when it begins: a compression around it adds its own later.
   const getMeter = () => {
-    meter ??= createMeter(toFields(res), terms)
+    meter ??= createMeter({ status: res.statusCode, headers: toFields(res) }, terms, now, startMs)
     return meter
   }
   followBody(res, (chunk) => getMeter().see(chunk))
-  return () => getMeter().end(now() - startMs)
+  return getMeter
 }
 
 /** The methods of headers that a response has, and what stands for it in a framework. */

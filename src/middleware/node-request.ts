@@ -66,12 +66,12 @@ export class NodeRequest<Req extends AnyIncoming> implements ReceivedRequest {
     return this.#raw.readableDidRead && !PEEKED.has(this.#raw) ? null : undefined
   }
 
-  clone(): { readonly body: ReadableStream<Uint8Array> } {
+  clone(maxBytes = MAX_BODY_BYTES): { readonly body: ReadableStream<Uint8Array> } {
     const request = this.#raw
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
         // One byte more than the maximum shows that a body is too long.
-        const bytes = await peek(request, MAX_BODY_BYTES + 1)
+        const bytes = await peek(request, maxBytes + 1)
         if (bytes.length > 0) controller.enqueue(bytes)
         controller.close()
       },
@@ -88,13 +88,15 @@ function readUrl({ url = '', baseUrl = '' }: AnyIncoming & Added): string {
   return baseUrl + pathname + search
 }
 
-const PEEKED = new WeakMap<AnyIncoming, Promise<Buffer>>()
+const PEEKED = new WeakMap<AnyIncoming, { readonly bytes: number; readonly start: Promise<Buffer> }>()
 
 /** Reads the first bytes of a body, or a few more; they stay in it for its next reader. */
 function peek(request: AnyIncoming, bytes: number): Promise<Buffer> {
-  const peeked = PEEKED.get(request) ?? readStart(request, bytes)
-  PEEKED.set(request, peeked)
-  return peeked
+  const known = PEEKED.get(request)
+  if (known && known.bytes >= bytes) return known.start
+  const start = known ? known.start.then(() => readStart(request, bytes)) : readStart(request, bytes)
+  PEEKED.set(request, { bytes, start })
+  return start
 }
 
 function readStart(request: AnyIncoming, bytes: number): Promise<Buffer> {

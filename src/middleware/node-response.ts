@@ -82,7 +82,7 @@ export class FollowedResponse {
   onHandled(listener: (isAnswered: boolean) => void): void {
     const response = this.#response
     // What is piped into a closed response stops, and nobody ends the response.
-    if (this.#isSettled || this.#isDestroyedByHandler() || response.listenerCount('unpipe') > 0) {
+    if (this.#isSettled || this.isDestroyedByHandler() || response.listenerCount('unpipe') > 0) {
       listener(false)
       return
     }
@@ -103,17 +103,18 @@ export class FollowedResponse {
   /**
    * Calls a listener once when a handler has ended whose client went after the head: it ends the response, its promise
    * settles, or the time is over, as nobody can tell if it works on.
+   * @param listener gets true if the time is over
    */
-  onEnded(maxMs: number, listener: () => void): void {
+  onEnded(maxMs: number, listener: (isLate: boolean) => void): void {
     let timer: NodeJS.Timeout | undefined
-    const endOnce = () => {
+    const endOnce = (isLate: boolean) => {
       if (timer === undefined) return
       clearTimeout(timer)
       timer = undefined
-      listener()
+      listener(isLate)
     }
-    timer = setTimeout(endOnce, maxMs).unref()
-    this.onHandled(endOnce)
+    timer = setTimeout(() => endOnce(true), maxMs).unref()
+    this.onHandled(() => endOnce(false))
   }
 
   /** Follows a handler that returns a promise. @returns what it returned, whose failure is still to be handled */
@@ -130,7 +131,7 @@ export class FollowedResponse {
   }
 
   /** The handler, or the server, has destroyed the response, its request or its connection, which a client had not left. */
-  #isDestroyedByHandler(): boolean {
+  isDestroyedByHandler(): boolean {
     if ('stream' in this.#request) return this.#isResetByHandler
     const { socket } = this.#request
     return socket?.destroyed === true && !socket.readableEnded && !socket.errored

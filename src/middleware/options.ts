@@ -1,9 +1,10 @@
 /** The options of a middleware, and their checks. */
 import * as v from 'valibot'
 import { withLeases } from '../core/engine/stages/leases.ts'
+import type { CostTerm } from '../core/model/cost.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
-import type { CostTerm, PolicyMode, ResponseHead } from '../core/model/policy.ts'
+import type { PolicyMode, ResponseHead } from '../core/model/policy.ts'
 import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
@@ -306,9 +307,10 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     readCalendarLimits,
   }
   // The application reads the body, or does not, by means of its own.
-  const unseen = values.policies?.findIndex(({ actual_cost: terms }) => terms?.some(countsRequest)) ?? -1
-  if (unseen >= 0) {
-    const name = ['policies', unseen, 'actual_cost']
+  for (const [index, { actual_cost: terms, untold }] of (values.policies ?? []).entries()) {
+    const isUnseen = terms?.some(countsRequest)
+    if (!isUnseen && !(typeof untold === 'object' && countsRequest(untold))) continue
+    const name = ['policies', index, isUnseen ? 'actual_cost' : 'untold']
     throw new OptionError(name, 'no "bytes:request" outside the gateway', 'bytes:request')
   }
   const limits = plans && values.limits ? { [DEFAULT_PLAN]: values.limits, ...plans } : values.limits

@@ -3,9 +3,8 @@
 import { GONE, type RateLimit, toRateLimit, UNLIMITED } from '../http/request/rate-limit.ts'
 import type { Exchange } from '../http/request/received-request.ts'
 import { createRequestContext, markSynthetic } from '../http/response/exchange.ts'
-import { createHoldUntilEnd } from '../http/response/hold-until-end.ts'
+import { createFollowResponse } from '../http/response/follow-response.ts'
 import { IncomingRequest } from '../http/response/incoming-request.ts'
-import { createMeasureResponse } from '../http/response/measure-response.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { copyResponse, createProtect } from '../http/response/protect.ts'
 import { createRefusal } from '../http/response/refusal.ts'
@@ -37,12 +36,10 @@ export interface WebPlatform<Args extends unknown[]> {
 export function createRespond<Args extends unknown[]>(options: SharedOptions<Args>, platform: WebPlatform<Args>) {
   const { readTarget, decide, skip, trustProxy, log, warn, ...parts } = composeMiddleware(options)
   const { toRequest, readPeer, readParsedBody, record, keepAlive, onLimited } = platform
-  const ends = { ...parts, keepsEncoding: false }
   const protect = createProtect({
     ...parts,
     limiter: { decide: (exchange: Exchange<WebRequest>) => decide(exchange, () => exchange.request.signal) },
-    holdUntilEnd: createHoldUntilEnd(ends),
-    measureResponse: createMeasureResponse(ends),
+    followResponse: createFollowResponse({ ...parts, keepsEncoding: false }),
   })
   const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
   const readConnecting = (...args: Args) => readHeader('CF-Connecting-IP', args)

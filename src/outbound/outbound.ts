@@ -122,12 +122,27 @@ async function readClone<T>(
   read: ((response: Response) => T | Promise<T>) | undefined,
 ): Promise<T | undefined> {
   if (!read) return undefined
-  const clone = response.clone()
+  const clone = copyToRead(response)
   try {
     return await read(clone)
   } finally {
     clone.body?.cancel().catch(() => {})
   }
+}
+
+/** Copies a response for its reader, who stops when the caller cancels its body: else the server would go on. */
+function copyToRead(response: Response): Response {
+  const copy = response.clone()
+  const { body } = response
+  if (!body || !copy.body) return copy
+  const left = new AbortController()
+  const cancel = body.cancel.bind(body)
+  body.cancel = (reason) => {
+    left.abort(reason)
+    return cancel(reason)
+  }
+  const read = new Response(copy.body.pipeThrough(new TransformStream(), { signal: left.signal }), copy)
+  return Object.defineProperty(read, 'url', { value: copy.url })
 }
 
 /** The charge stays as it is if nothing else is known: it is no fault of the call. */

@@ -1,14 +1,24 @@
 /** The recipes of docs/recipes.md for costs that responses tell, before models of the APIs that they are for. */
+import { Buffer } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
+import { gzipSync } from 'node:zlib'
 import { parse, type TomlTable } from 'smol-toml'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { send } from '../support/http-client.ts'
-import { createLanguageModel, type Form, formatQuestion } from '../support/language-model.ts'
+import { createLanguageModel, formatQuestion } from '../support/language-model.ts'
+import { ADMIN_TOKEN, operate } from '../support/operator.ts'
 import { startParts } from '../support/parts.ts'
 import { startUpstream } from '../support/upstream.ts'
 
+interface Body {
+  readonly type: string
+  readonly bytes: string | Buffer
+  readonly encoding?: string
+}
+
+let body: Body | undefined
 let site: Awaited<ReturnType<typeof start>>
 beforeAll(async () => {
   site = await start()
@@ -20,63 +30,167 @@ function start() {
   return startParts(async (add): Promise<{ readonly gateway: DirectGateway }> => {
     const upstream = await add(
       startUpstream((request, response) => {
-        if (request.url?.startsWith('/files/')) response.end('x'.repeat(70_000))
-        else void answer(request, response)
+        if (!body) return void answer(request, response)
+        const { type, bytes, encoding } = body
+        response.writeHead(200, { 'Content-Type': type, ...(encoding && { 'Content-Encoding': encoding }) })
+        response.end(bytes)
       }),
     )
     const page = await readFile('docs/recipes.md', 'utf8')
     const recipes = [...page.matchAll(/```toml\n([^`]*actual_cost[^`]*)```/g)].map(([, toml = '']) => parse(toml))
     const POLICIES = recipes.flatMap(({ vars }) => (vars as TomlTable).POLICIES as TomlTable[])
-    const variables = { UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, KEY_PREFIX: crypto.randomUUID() }
+    const variables = { UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, ADMIN_TOKEN }
     return { gateway: await add(startGateway(variables)) }
   })
 }
 
-/** Units that remain of each policy, by its name. */
-async function ask(path: string, headers: Record<string, string>, method = 'POST') {
+const events = (...data: readonly unknown[]) => data.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('')
+const json = (value: unknown): Body => ({ type: 'application/json', bytes: JSON.stringify(value) })
+const stream = (...data: readonly unknown[]): Body => ({ type: 'text/event-stream', bytes: events(...data) })
+const [INPUT, OUTPUT] = [400, 30]
+const ask = (form: 'openai' | 'anthropic' | 'compatible', isStream: boolean) =>
+  formatQuestion(form, { input: INPUT, output: OUTPUT, isStream, pauseMs: 1, breaks: false })
+/** 12 of them, as long as those of a real model. */
+const embeddings = Array.from({ length: 12 }, (_, index) => ({ index, embedding: Array(3_072).fill(0.012345678) }))
+const usage = { prompt_tokens: INPUT, total_tokens: INPUT }
+const cached = {
+  input_tokens: 100,
+  cache_creation_input_tokens: 2_000,
+  cache_read_input_tokens: 4_000,
+  output_tokens: 1,
+}
+const total = (totalTokenCount: number) => ({ candidates: [{ content: 'x' }], usageMetadata: { totalTokenCount } })
+const graphql = (requestedQueryCost: number) => ({ data: {}, extensions: { cost: { requestedQueryCost } } })
+const lines = [
+  { message: { content: 'x' }, done: false },
+  { done: true, prompt_eval_count: INPUT, eval_count: OUTPUT },
+]
+const half = (text: string) => Math.ceil(Buffer.byteLength(text) / 4)
+
+const CASES: readonly (readonly [
+  api: string,
+  method: string,
+  path: string,
+  body: Body | undefined,
+  costs: Readonly<Record<string, number>>,
+])[] = [
+  ['OpenAI chat', 'POST', ask('openai', false), undefined, { 'openai-minute': 430, 'openai-month': 430 }],
+  [
+    'a stream of OpenAI with its usage',
+    'POST',
+    ask('openai', true),
+    undefined,
+    { 'openai-minute': 430, 'openai-month': 430 },
+  ],
+  [
+    'a stream of OpenAI without, the default',
+    'POST',
+    '/v1/chat/completions',
+    stream({ choices: [] }),
+    { 'openai-minute': half(events({ choices: [] })) },
+  ],
+  [
+    'OpenAI Responses',
+    'POST',
+    '/v1/responses',
+    json({ id: 'resp_1', usage: { ...usage, total_tokens: 430 } }),
+    { 'openai-minute': 430 },
+  ],
+  [
+    'a stream of OpenAI Responses',
+    'POST',
+    '/v1/responses',
+    stream(
+      { type: 'response.created', response: { usage: null } },
+      { type: 'response.completed', response: { instructions: 'x'.repeat(150_000), usage: { total_tokens: 430 } } },
+    ),
+    { 'openai-minute': 430, 'openai-month': 430 },
+  ],
+  [
+    'OpenAI embeddings',
+    'POST',
+    '/v1/embeddings',
+    json({ data: embeddings, usage }),
+    { 'openai-minute': INPUT, 'openai-month': INPUT },
+  ],
+  ['Anthropic', 'POST', ask('anthropic', false), undefined, { 'anthropic-minute': INPUT + 5 * OUTPUT }],
+  ['a stream of Anthropic', 'POST', ask('anthropic', true), undefined, { 'anthropic-minute': INPUT + 5 * OUTPUT }],
+  ['a compatible stream', 'POST', ask('compatible', true), undefined, { 'anthropic-minute': INPUT + 5 * OUTPUT }],
+  [
+    'a stream of Anthropic with a cache',
+    'POST',
+    '/v1/messages',
+    stream(
+      { type: 'message_start', message: { usage: cached } },
+      { type: 'message_delta', usage: { output_tokens: OUTPUT } },
+    ),
+    { 'anthropic-minute': 100 + 2_500 + 400 + 5 * OUTPUT },
+  ],
+  ['Gemini', 'POST', '/v1beta/models/m:generateContent', json(total(430)), { gemini: 430 }],
+  [
+    'a stream of Gemini, an array',
+    'POST',
+    '/v1beta/models/m:streamGenerateContent',
+    json([total(410), total(420), total(430)]),
+    { gemini: 430 },
+  ],
+  [
+    'a stream of Gemini, events',
+    'POST',
+    '/v1beta/models/m:streamGenerateContent?alt=sse',
+    stream(total(410), total(430)),
+    { gemini: 430 },
+  ],
+  [
+    'Ollama',
+    'POST',
+    '/api/chat',
+    { type: 'application/x-ndjson', bytes: lines.map((line) => `${JSON.stringify(line)}\n`).join('') },
+    { ollama: 430 },
+  ],
+  [
+    'Ollama with a cached prompt',
+    'POST',
+    '/api/generate',
+    json({ done: true, eval_count: OUTPUT }),
+    { ollama: OUTPUT },
+  ],
+  ['GraphQL', 'POST', '/graphql', json(graphql(52)), { graphql: 52 }],
+  ['a batch of GraphQL', 'POST', '/graphql', json(Array(20).fill(graphql(50))), { graphql: 1_000 }],
+  [
+    'an answer that is compressed all the same',
+    'POST',
+    '/graphql',
+    { type: 'application/json', bytes: gzipSync(JSON.stringify(graphql(52))), encoding: 'gzip' },
+    { graphql: 52 },
+  ],
+  [
+    'a download',
+    'GET',
+    '/files/a',
+    { type: 'application/octet-stream', bytes: Buffer.alloc(70_000) },
+    { downloads: 70_000 },
+  ],
+]
+
+test.each(CASES)('%s is charged what the recipe says', async (api, method, path, given, costs) => {
+  body = given
+  const key = api.replaceAll(/\W+/g, '-')
+  const team = `team-${key}`
+  const headers = {
+    Authorization: `Bearer ${key}`,
+    'X-Api-Key': key,
+    'X-Goog-Api-Key': key,
+    'X-Team': team,
+    'Accept-Encoding': 'gzip',
+  }
   const answer = await send(site.gateway.url, { method, path, headers })
   expect(answer.status).toBe(200)
-  const items = `${answer.headers.ratelimit}`.matchAll(/"([^"]+)";r=(\d+)/g)
-  return Object.fromEntries([...items].map(([, name, remaining]) => [name, Number(remaining)]))
-}
-
-const [INPUT, OUTPUT] = [400, 30]
-const KEY = { openai: 'Authorization', anthropic: 'X-Api-Key', compatible: 'X-Api-Key' } as const
-
-test.each<[Form, isStream: boolean, cost: number, minute: string, month: string]>([
-  ['openai', false, INPUT + OUTPUT, 'openai-minute-1m', 'openai-month-month'],
-  ['openai', true, INPUT + OUTPUT, 'openai-minute-1m', 'openai-month-month'],
-  ['anthropic', false, INPUT + 5 * OUTPUT, 'anthropic-minute-1m', 'anthropic-month-month'],
-  ['anthropic', true, INPUT + 5 * OUTPUT, 'anthropic-minute-1m', 'anthropic-month-month'],
-  ['compatible', true, INPUT + 5 * OUTPUT, 'anthropic-minute-1m', 'anthropic-month-month'],
-])(
-  '%s, streamed %j: a key by the minute and its team by the month, %i tokens each',
-  async (form, isStream, cost, minute, month) => {
-    const path = formatQuestion(form, { input: INPUT, output: OUTPUT, isStream, pauseMs: 1, breaks: false })
-    const fields = (key: string) => ({
-      [KEY[form]]: `Bearer ${form}-${isStream}-${key}`,
-      'X-Team': `${form}-${isStream}`,
-    })
-    const first = await ask(path, fields('one'))
-    expect(first).toMatchObject({ [minute]: 49_999, [month]: 19_999_999 })
-    await ask(path, fields('two'))
-    // What has been used is known a moment after each answer. These requests themselves have cost one so far.
-    let sent = 2
-    await expect
-      .poll(async () => {
-        const before = sent++
-        const remaining = await ask(path, fields('two'))
-        return [remaining[minute] === 49_999 - (before - 1) * cost, remaining[month] === 19_999_999 - before * cost]
-      })
-      .toEqual([true, true])
-  },
-)
-
-test('what is downloaded counts in bytes, a day', async () => {
-  const headers = { Authorization: 'Bearer downloads' }
-  expect(await ask('/files/a', headers, 'GET')).toEqual({ 'downloads-day': 999_999_999 })
-  let sent = 1
-  await expect
-    .poll(async () => (await ask('/files/a', headers, 'GET'))['downloads-day'] === 999_999_999 - sent++ * 70_000)
-    .toBe(true)
+  const header = { 'x-api-key': key, 'x-goog-api-key': key, 'x-team': team }
+  const readUsed = async () => {
+    const { body: text } = await operate(site.gateway.url, '/usage', { body: { caller: { token: key, header } } })
+    const { limits } = JSON.parse(`${text}`) as { limits: { policy: string; used: number }[] }
+    return Object.fromEntries(limits.flatMap(({ policy, used }) => (policy in costs ? [[policy, used]] : [])))
+  }
+  await expect.poll(readUsed, { timeout: 3_000 }).toEqual(costs)
 })

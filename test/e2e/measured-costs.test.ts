@@ -16,7 +16,7 @@ const BUDGET = 300
 const WINDOW_MS = 1_500
 const TOKENS = { 'json:/usage/input_tokens': 1, 'json:/usage/output_tokens': 4 }
 const POLICIES = [
-  { name: 'tokens', match: '/tokens/*', limits: `${BUDGET}/1h`, actual_cost: TOKENS },
+  { name: 'tokens', match: '/tokens/*', limits: `${BUDGET}/1h`, actual_cost: TOKENS, untold: 10 },
   {
     name: 'bucket',
     match: '/bucket/*',
@@ -24,8 +24,9 @@ const POLICIES = [
     algorithm: 'token-bucket',
     cost: 30,
     actual_cost: TOKENS,
+    untold: 10,
   },
-  { name: 'quota', match: '/quota/*', limits: `${BUDGET}/1h`, algorithm: 'quota', actual_cost: TOKENS },
+  { name: 'quota', match: '/quota/*', limits: `${BUDGET}/1h`, algorithm: 'quota', actual_cost: TOKENS, untold: 10 },
   { name: 'bytes', match: '/bytes', limits: '100000/1h', actual_cost: 'bytes' },
   { name: 'uploads', match: '/uploads', limits: '100000/1h', actual_cost: 'bytes:request' },
   {
@@ -35,7 +36,7 @@ const POLICIES = [
     algorithm: 'quota',
     actual_cost: { bytes: 1, 'bytes:request': 3 },
   },
-  { name: 'windows', match: '/windows/*', limits: `${BUDGET}/${WINDOW_MS}ms`, actual_cost: TOKENS },
+  { name: 'windows', match: '/windows/*', limits: `${BUDGET}/${WINDOW_MS}ms`, actual_cost: TOKENS, untold: 10 },
 ]
 
 /** What a response costs: 10 tokens in, 10 out. */

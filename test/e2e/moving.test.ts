@@ -23,6 +23,7 @@ const site = share(() => {
         limits: '100/1h',
         cost: 20,
         actual_cost: 'header:x-units',
+        untold: 1,
       },
       { name: 'guarded', by: 'header:x-guarded', anonymous: 'skip', limits: '1/1h', penalty: '2h', penalty_after: 2 },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '2', match: '/slots' },

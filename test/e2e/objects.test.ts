@@ -22,6 +22,7 @@ const site = share(() => {
         limits: '100/1h',
         cost: 20,
         actual_cost: 'header:x-units',
+        untold: 1,
         match: '/units',
       },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '1', match: '/slots' },

@@ -31,6 +31,7 @@ export const PLAIN = {
   reserved: { critical: 0, default: 0, sheddable: 0 },
   mode: 'enforce',
   ignoresCase: true,
+  onDisconnect: 'read',
 }
 
 export const PLANS = {

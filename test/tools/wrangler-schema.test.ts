@@ -101,6 +101,8 @@ describe('the schema refuses what is refused', () => {
     ['cost', 1.5],
     ['actual_cost', 'cookie:x'],
     ['actual_cost', { bytes: 0 }],
+    ['untold', 'json:/a'],
+    ['on_disconnect', 'leave'],
     ['counts', 'errors'],
     ['failures', '600'],
     ['penalty', '10'],

@@ -67,7 +67,8 @@ test.each([
   // No JSON to all.
   ...['{"id":"X"', '{"id":"X"}x', '{"id":"X"}{"id":"Y"}', '{id:"X"}', "{'id':'X'}", '{"id":"X",}', '{"id":"X"/**/}'],
   ...['\ufeff{"id":"X"}', 'id=X', '{"id":NaN}', '{"id":"\ufffd"}', '{"id":"X\u0000"}'],
-  `{"id":"X","a":"${'x'.repeat(8_192)}"}`,
+  `{"id":"X","a":"${'x'.repeat(262_144)}"}`,
+  `{"id":"X","a":[${'1,'.repeat(20_000)}1]}`,
 ])('readMember() takes %j for no identity', async (body) => {
   expect(await read(body)).toBe('ambiguous')
 })
@@ -102,6 +103,19 @@ test('readMember() reads neither what is encoded nor what is not in UTF-8', asyn
   )
   expect(await read(new Uint8Array([...'{"id":"X"}'].flatMap((sign) => [sign.charCodeAt(0), 0])))).toBe('ambiguous')
   expect(await read(undefined)).toBe('none')
+})
+
+test('readMember() reads a long prompt, also after a form was looked for', async () => {
+  const body = JSON.stringify({ messages: [{ content: 'a "word", '.repeat(9_000) }], model: 'X' })
+  expect(await read(body, '/model')).toBe('=X')
+  const request = new Request('https://gateway.example/', {
+    method: 'POST',
+    body,
+    headers: { 'Content-Type': 'application/json' },
+  })
+  expect(await readFormField(request, 'x')).toEqual({ kind: 'ambiguous' })
+  expect(await readMember(request, ['model'])).toEqual({ kind: 'value', value: 'X' })
+  expect(await request.text()).toBe(body)
 })
 
 test('readMember() bears any depth', async () => {

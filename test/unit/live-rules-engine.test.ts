@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import { createReading } from '../../src/core/model/cost.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
 import type { Log } from '../../src/core/runtime/log.ts'
@@ -433,14 +434,21 @@ describe('policies of the rules', () => {
   })
 
   test('settle what was charged under those before', async () => {
-    const policy = { name: 'units', limits: '10/1h', algorithm: 'fixed-window', cost: 5, actual_cost: 'header:x-cost' }
+    const policy = {
+      name: 'units',
+      limits: '10/1h',
+      algorithm: 'fixed-window',
+      cost: 5,
+      actual_cost: 'header:x-cost',
+      untold: 1,
+    }
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const charged = await site.decide()
     if (charged.outcome !== 'admitted') throw new Error('expected to be admitted')
     await site.edit((rules) => ({ ...rules, policies: [{ ...policy, cost: 9 }] }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
-    await charged.settlement?.readHead(undefined, undefined)?.settle(() => 1)
+    await charged.settlement?.readHead(undefined, undefined)?.settle(() => createReading(1))
     expect(await site.kind()).toBe('admitted')
   })
 })

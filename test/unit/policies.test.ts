@@ -69,8 +69,23 @@ describe('loadConfig() makes policies', () => {
     [{ limits: '100001/1d', allow_large_log: true }, toLimits(100_001, 86_400_000, 'a-1d')],
     [{ limits: '6000000/30d', algorithm: 'quota' }, toLimits(6_000_000, 2_592_000_000, 'a-30d')],
     [
-      { algorithm: 'quota', actual_cost: 'header:X-Actual' },
-      { actualCost: [{ kind: 'header', name: 'x-actual', weight: 1 }] },
+      { algorithm: 'quota', actual_cost: 'header:X-Actual', untold: 7 },
+      { actualCost: [{ kind: 'header', name: 'x-actual', weight: 1 }], untold: 7, onDisconnect: 'read' },
+    ],
+    [
+      { actual_cost: { 'json:/a|/b/~1|0': 2, 'json:/c': -0.5 }, untold: 'bytes/4', on_disconnect: 'abort' },
+      {
+        actualCost: [
+          { kind: 'json', name: '/a|/b/~1|0', paths: [['a'], ['b', '/']], isOptional: true, weight: 2 },
+          { kind: 'json', name: '/c', paths: [['c']], isOptional: false, weight: -0.5 },
+        ],
+        untold: { kind: 'bytes', weight: 0.25 },
+        onDisconnect: 'abort',
+      },
+    ],
+    [
+      { algorithm: 'quota', cost: 'bytes:request/4', max_cost: 5, actual_cost: 'json:/a', untold: 0 },
+      { cost: { kind: 'size', weight: 0.25, max: 5 }, untold: 0 },
     ],
     [{ cost: 'header:X-Cost', max_cost: 3 }, { cost: { kind: 'header', name: 'x-cost', max: 3 } }],
     // A cost may be all of the smallest limit.
@@ -205,7 +220,18 @@ test.each<[Table, string]>([
   [{ cost: 6 }, 'cost: expected at most the smallest limit of the policy, 5, got 6'],
   [{ cost: 'header:x-cost' }, 'max_cost: expected the highest cost that a request may name, got nothing'],
   [{ cost: 'header:x-cost', max_cost: 6 }, 'max_cost: expected at most the smallest limit of the policy, 5, got 6'],
-  [{ max_cost: 5 }, 'max_cost: expected cost = "header:<name>" with it, got 5'],
+  [
+    { actual_cost: 'json:/a' },
+    'untold: expected the units of a request whose response does not tell what it costs, such as 1000 or "bytes/4" (0: free), got nothing',
+  ],
+  [{ untold: 5 }, 'untold: expected actual_cost of "header:" or "json:" with it, got 5'],
+  [{ actual_cost: 'bytes', untold: 5 }, 'untold: expected actual_cost of "header:" or "json:" with it, got 5'],
+  [{ on_disconnect: 'abort' }, 'on_disconnect: expected actual_cost with it, got "abort"'],
+  ...[{}, { actual_cost: 'bytes' }].map((more): [Table, string] => [
+    { cost: 'bytes:request/4', max_cost: 5, ...more },
+    'cost: expected actual_cost with it, and an algorithm that gives back what was too much, got "bytes:request"',
+  ]),
+  [{ max_cost: 5 }, 'max_cost: expected cost = "header:<name>" or "bytes:request/…" with it, got 5'],
   ...['lower', 'trim', 'lower trim'].map((fold): [Table, string] => [
     { by: 'token', fold },
     `fold: expected by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it, got "${fold}"`,

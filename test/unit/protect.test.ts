@@ -10,8 +10,7 @@ import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
 import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { markSynthetic } from '../../src/http/response/exchange.ts'
-import { createHoldUntilEnd } from '../../src/http/response/hold-until-end.ts'
-import { createMeasureResponse } from '../../src/http/response/measure-response.ts'
+import { createFollowResponse } from '../../src/http/response/follow-response.ts'
 import { createProblemResponse } from '../../src/http/response/problem.ts'
 import { createProtect } from '../../src/http/response/protect.ts'
 import { createRefusal } from '../../src/http/response/refusal.ts'
@@ -45,9 +44,8 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const engine = new Engine({ ...config, store, fallback, now, log, leases })
   const limiter = new RequestLimiter({ ...config, engine, health: undefined, createSettlement, log })
-  const holdUntilEnd = createHoldUntilEnd({ limiter, keepsEncoding: false, now })
-  const measureResponse = createMeasureResponse({ keepsEncoding: false, now })
-  const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, measureResponse, now })
+  const followResponse = createFollowResponse({ limiter, keepsEncoding: false, now })
+  const protect = createProtect({ ...config, limiter, health: undefined, followResponse, now })
   /** @param answer the status of what answers, or what does */
   const call = async (answer: number | Next, init: RequestInit = {}) => {
     const background: Promise<unknown>[] = []
@@ -118,7 +116,15 @@ test.each([
   [{ 'header:x-cost': 1, bytes: 1 }, 200],
   [{ 'header:x-cost': 1, bytes: 1 }, 'throws'],
 ])('protect() settles %j of a response (%s) before it gives the slot back', async (actual_cost, answer) => {
-  const settling = { name: 'units', limits: '99/1h', by: 'ip', algorithm: 'quota', counts: 'responses', actual_cost }
+  const settling = {
+    name: 'units',
+    limits: '99/1h',
+    by: 'ip',
+    algorithm: 'quota',
+    counts: 'responses',
+    actual_cost,
+    untold: 30,
+  }
   const { call, store } = subject([settling, { name: 'slots', algorithm: 'concurrency', limits: '1', by: 'ip' }])
   const steps: string[] = []
   store.decide = async (request) => {
@@ -136,6 +142,25 @@ test.each([
   if (answer === 'throws') await expect(call(next)).rejects.toThrow('of the app')
   else await call(next)
   await expect.poll(() => steps).toEqual(['take', 'record', 'release'])
+})
+
+test.each([
+  ['abort', ['take', 'record']],
+  ['read', ['take']],
+])('with on_disconnect = "%s", a client that leaves before the head %j', async (on_disconnect, actions) => {
+  const tokens = { name: 'tokens', limits: '99/1h', by: 'ip', counts: 'successes', actual_cost: 'json:/used' }
+  const { call, store } = subject([{ ...tokens, untold: 30, on_disconnect }])
+  const client = new AbortController()
+  await call(
+    async (signal) => {
+      client.abort()
+      // What the gateway answers in place of the API, whose request was aborted with the client's, or was not reached.
+      expect(signal?.aborted).toBe(on_disconnect === 'abort' ? true : undefined)
+      return markSynthetic(new Response(null, { status: 502 }))
+    },
+    { signal: client.signal },
+  )
+  expect(store.actions).toEqual(actions)
 })
 
 test('protect() counts a failure whose client has gone away meanwhile, and reads no more of the answer', async () => {
@@ -254,7 +279,14 @@ test('with leases, each request of a policy that counts failures is decided by i
 })
 
 test('a policy next to it that settles costs still does', async () => {
-  const settled = { name: 'units', algorithm: 'quota', limits: '10/1h', by: 'ip', actual_cost: 'header:x-units' }
+  const settled = {
+    name: 'units',
+    algorithm: 'quota',
+    limits: '10/1h',
+    by: 'ip',
+    actual_cost: 'header:x-units',
+    untold: 1,
+  }
   const { call, statuses } = subject([LOGIN, settled])
   await call(async () => new Response(null, { status: 401, headers: { 'X-Units': '9' } }))
   expect(await statuses(2, 200)).toEqual([200, 429])

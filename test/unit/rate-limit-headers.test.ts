@@ -65,7 +65,8 @@ test.each([
   [{ bytes: 0.001 }, 'units'],
   [{ bytes: 1, ms: 1 }, 'units'],
 ])('setRateLimitHeaders() names the unit of what %j tells', (actual_cost, unit) => {
-  const POLICIES = [{ name: 'own', limits: '9/1m', actual_cost }]
+  const untold = typeof actual_cost === 'string' && /^(?:json|header):/.test(actual_cost) ? { untold: 1 } : {}
+  const POLICIES = [{ name: 'own', limits: '9/1m', actual_cost, ...untold }]
   const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: 'off', POLICIES })
   const limits = findReports('9/1m', [{ remaining: 3 }]).map((limit) => ({
     ...limit,

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { Engine, type EngineOptions } from '../../src/core/engine/engine.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
+import { createReading } from '../../src/core/model/cost.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../src/core/model/store.ts'
 import type { Verdict } from '../../src/core/model/verdict.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
@@ -420,14 +421,17 @@ test('RequestLimiter#decide() without the store takes its share for all that a r
     algorithm: 'quota',
     limits: '100/1m',
     actual_cost: 'header:x-cost',
+    untold: 1,
     on_store_error: 'local',
   }
   const { store, fallback, decide } = subject({ POLICIES: [policy], LOCAL_SHARE: 0.25 })
   store.answer = FAIL
   const verdict = await decide('GET /', X)
   if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
-  await verdict.settlement?.readHead(undefined, undefined)?.settle(() => 90)
-  expect([store.settled, fallback.settled]).toEqual([[], [24]])
+  await verdict.settlement?.readHead(undefined, undefined)?.settle(() => createReading(90))
+  expect([store.settled, fallback.settled]).toEqual([[], []])
+  const [record] = fallback.requests.slice(-1)
+  expect(record).toMatchObject({ action: 'record', charges: [{ cost: 24 }] })
 })
 
 test.each([true, false])(

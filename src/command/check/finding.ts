@@ -29,6 +29,8 @@ export const CODES = {
   'local-share-without-effect': ['warning', 'LOCAL_SHARE, where no policy has on_store_error = "local"'],
   'label-without-effect': ['warning', 'CALLER_LABEL, where nobody is counted or logged'],
   'ambiguous-body': ['warning', 'a limit by form: or json: that an unreadable body gets around'],
+  'untold-routes': ['note', 'costs that responses tell, of requests of which some are answered otherwise'],
+  'untold-pointer': ['warning', 'a pointer in actual_cost that no response can tell'],
   'merged-parameters': ['note', 'a limit by query:, where a body may say something else, and no MERGED_PARAMETERS'],
   'method-in-form': ['note', 'a pattern for PUT, PATCH or DELETE that misses a form with _method'],
   'many-readers': ['note', 'so many policies by query: or cookie: that a long request takes 10 ms to read'],

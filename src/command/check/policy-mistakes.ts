@@ -22,6 +22,7 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   yield* findImplied(config, settings)
   for (const policy of config.policies) yield* findReserveMistakes(policy, config, settings)
   for (const policy of config.policies) yield* findAmbiguousBodies(policy, settings)
+  for (const policy of config.policies) yield* findCostMistakes(policy, settings)
   yield* findMergedParameters(config, settings)
   yield* findMethodInForm(config, settings)
   yield* findManyReaders(config, settings)
@@ -106,6 +107,30 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   const hint =
     'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.'
   yield { code: 'ambiguous-body', message, hint, at: locatePolicy(settings, policy, 'anonymous') }
+}
+
+/** Finds costs that some responses do not tell, or none can. */
+function* findCostMistakes(policy: RequestPolicy, settings: Settings): Iterable<Finding> {
+  const { name, actualCost = [], match, untold } = policy
+  const paths = actualCost.flatMap((term) => (term.kind === 'json' ? term.paths : []))
+  if (paths.length === 0) return
+  // A number has no members, and dots separate none.
+  const isBelow = (path: readonly string[], other: readonly string[]) =>
+    path.length < other.length && path.every((token, at) => token === other[at])
+  const lost = paths.find(
+    (path) => paths.some((other) => isBelow(path, other)) || path.some((token) => /^\$|\w\.\w/.test(token)),
+  )
+  if (lost) {
+    const message = `policy "${name}" reads a number at /${lost.join('/')}, where there can be none`
+    const hint = 'A pointer (RFC 6901) leads to one number, with "/" before each name.'
+    yield { code: 'untold-pointer', message, hint, at: locatePolicy(settings, policy, 'actual_cost') }
+  }
+  const others = match?.filter(({ method }) => method !== 'POST')
+  if (untold === 0 || others?.length === 0) return
+  const where = others ? quotePatterns(others) : 'every request'
+  const message = `policy "${name}" matches ${where}, of which some may answer without a cost: each is charged \`untold\``
+  const hint = 'Match only what tells its cost, such as "POST /v1/chat/completions".'
+  yield { code: 'untold-routes', message, hint, at: locatePolicy(settings, policy, match && 'match') }
 }
 
 /** Finds the first limit by a parameter of the query that a body may contradict, if nobody has said what the API does. */

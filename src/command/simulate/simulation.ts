@@ -3,6 +3,7 @@ import { createHistogram } from 'node:perf_hooks'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { LeaseSize } from '../../core/engine/stages/leases.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
+import { createReading, createUntold } from '../../core/model/cost.ts'
 import { describeSource, type IdentitySource } from '../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { Verdict } from '../../core/model/verdict.ts'
@@ -140,7 +141,10 @@ export class Simulation {
     if (verdict?.outcome === 'admitted') {
       const { status = 200, costs } = entry
       const cost = verdict.settlement?.readHead({ status, headers: NO_HEADERS }, undefined)
-      await cost?.settle((term) => costs?.get(formatCostTerm(term)))
+      await cost?.settle((term) => {
+        const count = costs?.get(formatCostTerm(term))
+        return count === undefined ? createUntold('no_member') : createReading(count)
+      })
     }
     if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
     return fate

@@ -7,8 +7,8 @@ import type { CallContext } from '../runtime/call-context.ts'
 import type { Engine, EngineDecision } from './engine.ts'
 
 /**
- * What cannot be corrected, as a log cannot be rewritten, or was not charged before, is charged now, whatever remains; what
- * was charged too much there stays. No request costs more than the largest limit, or the bucket.
+ * What was charged too little is charged now, whatever remains. What was charged too much is given back, but for a log,
+ * which cannot be rewritten. No call charges more than the largest limit, or the bucket.
  * @param decision when it charged them, by the clock of its store, and which store
  * @throws {StoreError} it is then unknown if they were corrected
  */
@@ -24,8 +24,9 @@ export async function applyActualCosts(
     const capacity = charge.burst ?? Math.max(...charge.limits.map(({ limit }) => limit))
     const units = Math.min(wanted, isLater ? capacity : capacity - charge.cost)
     const canSettle = ALGORITHMS[charge.algorithm].implementation.settle !== undefined && !isLater
-    if (canSettle && units !== 0) settled.push({ charge, units })
-    else if (units > 0) more.push({ ...charge, cost: units })
+    // The window of the charge may be over: what it lacks counts from now on.
+    if (units > 0) more.push({ ...charge, cost: units })
+    else if (canSettle && units < 0) settled.push({ charge, units })
   }
   await Promise.all([
     settled.length > 0 && chargedIn.settle(settled, nowMs),

@@ -1,5 +1,6 @@
 /** Finds out by whom decisions are made, and how long they take. */
 import type { Charge, StoreCharge } from '../model/charge.ts'
+import type { UntoldReason } from '../model/cost.ts'
 import type { Degradation } from '../model/verdict.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
 import type { StageWatch } from './stages/stage.ts'
@@ -34,6 +35,10 @@ export class DecisionWatch implements StageWatch {
 
   onLeased(permits: number): void {
     this.#next?.onLeased(permits)
+  }
+
+  onUntold(policy: string, reason: UntoldReason): void {
+    this.#next?.onUntold?.(policy, reason)
   }
 
   /** Begins a decision. @returns describes it at its end, by charges that no other decision has */

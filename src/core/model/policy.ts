@@ -1,4 +1,5 @@
 /** A policy, and a policy for requests. */
+import type { CostTerm, Untold } from './cost.ts'
 import type { IdentitySource } from './identity-source.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
 
@@ -13,6 +14,9 @@ export type Priority = (typeof PRIORITIES)[number]
 /** `shadow` decides, counts and reports, but refuses nothing. */
 export const POLICY_MODES = ['enforce', 'shadow'] as const
 export type PolicyMode = (typeof POLICY_MODES)[number]
+
+export const ON_DISCONNECT = ['read', 'abort'] as const
+export type OnDisconnect = (typeof ON_DISCONNECT)[number]
 
 /** Selects requests for a policy or an exemption. */
 export interface Pattern {
@@ -35,6 +39,8 @@ export type Cost =
   | { readonly kind: 'fixed'; readonly units: number }
   /** The value of a request header, 1 without it. */
   | { readonly kind: 'header'; readonly name: string; readonly max: number }
+  /** By the bytes of its body: the maximum if their number is not known before they have come. */
+  | { readonly kind: 'size'; readonly weight: number; readonly max: number }
   /** A function of the application; it receives the maximum. */
   | {
       readonly kind: 'application'
@@ -65,19 +71,6 @@ export interface RefusalSettings {
   /** Absolute URL to which the same clients are redirected. */
   readonly redirect?: string | undefined
 }
-
-/** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
-export type CostTerm = { readonly weight: number } & (
-  | { readonly kind: 'header'; readonly name: string }
-  /** A number in JSON, or in the last event of a stream that has it; at the first of several places that has one. */
-  | { readonly kind: 'json'; readonly name: string; readonly paths: readonly (readonly string[])[] }
-  /** Of the body, as it is sent. */
-  | { readonly kind: 'bytes' }
-  /** Of the body of the request, as it came. */
-  | { readonly kind: 'bytes:request' }
-  /** From the request to the end of the response. */
-  | { readonly kind: 'ms' }
-)
 
 /** The part of a response that policies read before its body. */
 export interface ResponseHead {
@@ -131,6 +124,10 @@ export interface RequestPolicy extends Policy {
   readonly reserved: Readonly<Record<Priority, number>>
   /** Sum that a request costs once its response tells; undefined: what it was charged. */
   readonly actualCost: readonly CostTerm[] | undefined
+  /** What it costs if its response does not tell; undefined if that is always known. */
+  readonly untold: Untold | undefined
+  /** When the client leaves: the rest of the response is read for its cost, or the response is aborted. */
+  readonly onDisconnect: OnDisconnect
   /**
    * All requests, or those with an identity that no `sliding-window` policy has seen within its windows; or, after their
    * response, all, those that fail or those that do not.

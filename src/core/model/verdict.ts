@@ -1,7 +1,8 @@
 /** Verdicts about requests, and the limits that they report. */
 import type { Charge, Decision, LimitState } from './charge.ts'
+import type { CostTerm, ReadCost } from './cost.ts'
 import type { Limit } from './limits.ts'
-import type { CostTerm, Policy, PolicyLimit, RequestPolicy, ResponseHead } from './policy.ts'
+import type { Policy, PolicyLimit, RequestPolicy, ResponseHead } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
 export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
@@ -78,26 +79,31 @@ export interface Settlement {
   readonly terms: readonly CostTerm[]
   /** Of the body of the request, where a term counts them: set by whoever passes it on. */
   requestBytes?: number
+  /** True if the response is to be aborted when the client leaves. */
+  readonly isAborted: boolean
+  /** Changes the headers of the request so that the API's answer can be read. */
+  prepare(headers: Headers, method: string): void
   /**
    * Finds by its head what the response counts for.
    * @param head undefined if the API has given none
    * @param context the argument of the application's own functions
+   * @param mayHaveRun the API was asked, and may have used what it had no time to tell
    * @returns undefined if nothing is charged or corrected
    */
-  readHead(head: ResponseHead | undefined, context: unknown): ResponseCost | undefined
+  readHead(head: ResponseHead | undefined, context: unknown, mayHaveRun?: boolean): ResponseCost | undefined
 }
 
 export interface ResponseCost {
   readonly terms: readonly CostTerm[]
   /** The limits after what the head alone has cost. */
   readonly limits: readonly ReportedLimit[]
+  /** Charges what has been measured by now beyond what was charged. @throws {StoreError} */
+  advance(read: ReadCost): Promise<void>
   /**
-   * Makes the charges that follow a response, whatever remains, and corrects those made before it. Where the response
-   * tells no cost, the estimate stands. To be called once.
-   * @param read returns what was counted of a term, or undefined
-   * @throws {StoreError} the charges then stay
+   * Makes the charges that follow a response, whatever remains, and corrects those made before it. To be called once, and
+   * last. @throws {StoreError} the charges then stay
    */
-  settle(read: (term: CostTerm) => number | undefined): Promise<void>
+  settle(read: ReadCost): Promise<void>
 }
 
 export interface Blocked {

@@ -5,6 +5,7 @@ export type LogEvent =
   | 'admin_refused'
   | 'analytics_write_failed'
   | 'background_error'
+  | 'cost_untold'
   | 'counted_twice'
   | 'in_memory_store'
   | 'jwks_unavailable'

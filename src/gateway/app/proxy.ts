@@ -51,8 +51,7 @@ export function createProxy({ config, viaName, fetch, log }: ProxyOptions): Upst
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, viaName, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
-    // A cost in an encoded body could not be read.
-    if (settlement?.terms.some(({ kind }) => kind === 'json')) headers.set('Accept-Encoding', 'identity')
+    settlement?.prepare(headers, request.method)
     // Ranges of an encoded body cannot be decoded (RFC 9110 §14.4), so bodies stay as they are.
     const init: RequestInit = { headers, redirect: 'manual', encodeResponseBody: 'manual' }
     // The runtime ignores the signal of the request itself.

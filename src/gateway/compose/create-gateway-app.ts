@@ -1,7 +1,8 @@
 /** Makes the app: what it answers itself, and what it forwards. */
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Environment, isBinding, type Service } from '../../http/config/load-config.ts'
-import { createHoldUntilEnd } from '../../http/response/hold-until-end.ts'
-import { createMeasureResponse } from '../../http/response/measure-response.ts'
+import { isMeasured } from '../../http/request/charge-builder.ts'
 import type { RouteHandler } from '../api/route.ts'
 import { type App, type AppOptions, createApp, type GatewayContext } from '../app/app.ts'
 import { countBodies } from '../app/count-bodies.ts'
@@ -34,13 +35,21 @@ export async function createGatewayApp(
 
   const viaName = createViaName(config)
   const forward = countBodies(createProxy({ config, viaName, fetch: findUpstream(env, host), log }))
+  // Runtime rules may bring any policy.
+  const mayFollow = config.rules !== undefined || config.policies.some(needsEnd)
+  const followResponse = mayFollow
+    ? (await import('../../http/response/follow-response.ts')).createFollowResponse({
+        limiter,
+        keepsEncoding: true,
+        now,
+      })
+    : undefined
   const { timers, isOwnEnvironment } = host
   const options: AppOptions = {
     ...{ config, viaName, limiter, health, observer, readHealth, routes, operators, now, log },
     ...{ timers, isOwnEnvironment },
     proxy: config.rewritesLocation ? rewriteLocations(forward, config) : forward,
-    holdUntilEnd: createHoldUntilEnd({ limiter, keepsEncoding: true, now }),
-    measureResponse: createMeasureResponse({ keepsEncoding: true, now }),
+    followResponse,
     middleware: decisions ? [decisions.refuseStray(() => app)] : [],
   }
   const readable = config.corsOrigins
@@ -48,6 +57,11 @@ export async function createGatewayApp(
     : options
   const app = createApp(readable)
   return { app, gateway }
+}
+
+/** Tests that a policy holds slots until a response ends, or charges what is known only then. */
+function needsEnd(policy: RequestPolicy): boolean {
+  return holdsSlots(policy) || isMeasured(policy.actualCost)
 }
 
 /** An app that runs here is called as the runtime calls a Worker; anything else gets what `fetch` takes. */

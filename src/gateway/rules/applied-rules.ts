@@ -64,9 +64,8 @@ function createLimiter(
   { version, id }: VersionId,
   policies: readonly RequestPolicy[],
 ): Pick<AppliedRules, 'policies' | 'edition' | 'limiter'> {
-  const { engine, health, createSettlement, digestsOfTokens } = composed
   const edition = `@${version}.${id}`
-  const parts = { ...config, policies, edition, engine, health, createSettlement, log, readClaim, digestsOfTokens }
+  const parts = { ...config, ...composed, policies, edition, log, readClaim }
   return { policies, edition, limiter: new RequestLimiter(parts) }
 }
 

@@ -1,6 +1,7 @@
 /** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
 import type { MirrorCount } from '../../core/engine/stages/mirror.ts'
+import { UNTOLD_REASONS, type UntoldReason } from '../../core/model/cost.ts'
 import type { Degradation } from '../../core/model/verdict.ts'
 import { listNames, mapNames } from '../../core/runtime/names.ts'
 import type { CounterValues } from '../../core/store/counters.ts'
@@ -29,6 +30,7 @@ export const COUNT_NAMES = {
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
   units: (policy: string) => `units ${policy}`,
+  untold: (policy: string, reason: UntoldReason) => `untold ${policy} ${reason}`,
   limit: (name: string) => `limit ${name}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
@@ -93,6 +95,24 @@ const METRICS = {
         'sluice_policy_units',
         'Units that the store has charged, of policies with costs.',
         units.map(({ policy, units }) => [{ policy }, units]),
+      ),
+  }),
+  untold: defineMetric({
+    schema: describe(
+      v.array(v.strictObject({ policy: v.string(), reason: v.picklist(UNTOLD_REASONS), requests: units })),
+      'Requests whose responses did not tell what they cost: they were charged what the policy says under `untold`.',
+    ),
+    read: (_count, counts) =>
+      readNamed('untold ', counts).flatMap(([name, requests]) => {
+        const [policy = '', text] = name.split(' ')
+        const reason = UNTOLD_REASONS.find((each) => each === text)
+        return reason ? [{ policy, reason, requests }] : []
+      }),
+    toFamilies: (untold) =>
+      createCounter(
+        'sluice_untold_costs',
+        'Requests whose responses did not tell what they cost a policy, by reason.',
+        untold.map(({ policy, reason, requests }) => [{ policy, reason }, requests]),
       ),
   }),
   limits: defineMetric({

@@ -4,6 +4,7 @@ import { isCharged } from '../../core/engine/engine.ts'
 import type { MirrorCount, MirrorWatch } from '../../core/engine/stages/mirror.ts'
 import { decorate, type StageWatch } from '../../core/engine/stages/stage.ts'
 import type { RequestCharge, StoreCharge } from '../../core/model/charge.ts'
+import type { UntoldReason } from '../../core/model/cost.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -85,6 +86,10 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
 
   onAvoided(by: keyof typeof COUNT_NAMES.avoided): void {
     this.#findMinute().add(COUNT_NAMES.avoided[by])
+  }
+
+  onUntold(policy: string, reason: UntoldReason): void {
+    this.#findMinute().add(COUNT_NAMES.untold(policy, reason))
   }
 
   onLeased(permits: number): void {

@@ -1,11 +1,11 @@
 /** Makes policies of their tables, and checks what they mean together. */
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
+import { type CostTerm, isMeasure } from '../../core/model/cost.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
 import { COUNTS, type Counts, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type {
   Cost,
-  CostTerm,
   IsFailure,
   MissingIdentity,
   OnStoreError,
@@ -142,19 +142,31 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const [costKey, highestCost] =
     cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
+  const canGiveBack = implementation.settle !== undefined
+  if (cost.kind === 'size' && !(table.actual_cost && canGiveBack))
+    fail('cost', 'actual_cost with it, and an algorithm that gives back what was too much', 'bytes:request')
   const { needsNewIdentity, isChargedLater } = COUNTS[counts]
   if (needsNewIdentity && !detectsNewIdentities) fail('counts', `algorithm = "sliding-window" with "${counts}"`)
   const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  if (table.actual_cost && !implementation.settle && !detectsNewIdentities) {
+  if (table.actual_cost && !canGiveBack && !detectsNewIdentities) {
     fail(
       'actual_cost',
       'an algorithm other than "sorted-set" and "concurrency" with it',
       table.actual_cost.map(formatCostTerm).join(' + '),
     )
   }
+  const mayBeUntold = table.actual_cost?.some((term) => !isMeasure(term)) === true
+  if (mayBeUntold && table.untold === undefined) {
+    fail(
+      'untold',
+      'the units of a request whose response does not tell what it costs, such as 1000 or "bytes/4" (0: free)',
+    )
+  }
+  if (!mayBeUntold && table.untold !== undefined) fail('untold', 'actual_cost of "header:" or "json:" with it')
+  if (table.on_disconnect === 'abort' && !table.actual_cost) fail('on_disconnect', 'actual_cost with it')
   if (isChargedLater) {
     if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
@@ -182,6 +194,8 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     priority,
     reserved,
     actualCost: table.actual_cost,
+    untold: table.untold,
+    onDisconnect: table.on_disconnect,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
     failures:
@@ -270,12 +284,12 @@ function readPolicyLimits(
 
 function createCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {
   if (typeof cost === 'number') {
-    if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
+    if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" or "bytes:request/…" with it')
     return { kind: 'fixed', units: cost }
   }
-  if (!isPassed(cost)) fail('cost', PASSED_EXPECTED, `header:${cost}`)
+  if (cost.kind === 'header' && !isPassed(cost.name)) fail('cost', PASSED_EXPECTED, `header:${cost.name}`)
   const max = max_cost ?? fail('max_cost', 'the highest cost that a request may name')
-  return { kind: 'header', name: cost, max }
+  return { ...cost, max }
 }
 
 /** A priority leaves the shares of all higher ones, but not its own. */

@@ -8,6 +8,7 @@ import { BY_EXPECTED, parseBy } from '../../core/model/identity-source.ts'
 import { ALGORITHM_NAMES, COUNTS, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import {
   type MissingIdentity,
+  ON_DISCONNECT,
   ON_STORE_ERROR,
   POLICY_MODES,
   PRIORITIES,
@@ -19,9 +20,8 @@ import { listNames } from '../../core/runtime/names.ts'
 import {
   actualCost,
   boolean,
+  cost,
   createSchemas,
-  HEADER_EXPECTED,
-  headerSource,
   integer,
   integerLike,
   longText,
@@ -34,6 +34,7 @@ import {
   statuses,
   strictTable,
   textLike,
+  untold,
   webUrl,
 } from './values.ts'
 
@@ -72,6 +73,7 @@ export const KEY_DEFAULTS = {
   algorithm: 'sliding-window',
   ignore_case: true,
   counts: 'requests',
+  on_disconnect: 'read',
   allow_large_log: false,
 } as const
 
@@ -107,12 +109,9 @@ export const policyKeys = {
   match: () => v.optional(patternList()),
   /** whether patterns match paths in any case; `false` if case matters to your API */
   ignore_case: () => v.optional(boolean(), KEY_DEFAULTS.ignore_case),
-  /** units per request; or `header:<name>`, with `max_cost` ([costs](#costs)) @default `1` */
-  cost: () =>
-    v.optional(
-      v.union([integer(1, MAX_COST), headerSource()], `an integer from 1 to ${MAX_COST}, or ${HEADER_EXPECTED}`),
-    ),
-  /** the highest cost that a request may state, with `cost = "header:<name>"` */
+  /** units per request; or, with `max_cost`, `header:<name>` or a share of its size ([costs](#costs)) @default `1` */
+  cost: () => v.optional(cost()),
+  /** the highest cost of a request whose header or size tells it */
   max_cost: () => v.optional(integer(1, MAX_COST)),
   /** `token-bucket`: size of the bucket @default the limit */
   burst: () => v.optional(integerLike(OPTIONS.burst)),
@@ -139,6 +138,13 @@ export const policyKeys = {
    * `bytes`, `bytes:request`, `ms`, or a table of these with weights
    */
   actual_cost: () => v.optional(actualCost()),
+  /**
+   * what a request costs whose response does not tell ([costs](#costs)): units, or an estimate such as `bytes/4`;
+   * required with `header:` or `json:`
+   */
+  untold: () => v.optional(untold()),
+  /** when the client leaves: `read` the rest for its cost, or `abort` the response ([costs](#costs)) */
+  on_disconnect: () => v.optional(oneOf(...ON_DISCONNECT), KEY_DEFAULTS.on_disconnect),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: () => v.optional(oneOf(...ON_STORE_ERROR)),
   /**

@@ -4,11 +4,12 @@
  */
 
 import * as v from 'valibot'
+import type { CostTerm, MeasureTerm } from '../../core/model/cost.ts'
 import { parseSource } from '../../core/model/identity-source.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
-import type { CostTerm } from '../../core/model/policy.ts'
 import {
   describeUnknown,
+  MAX_COST,
   MAX_LEASE,
   MIN_LEASE,
   SHARE_EXPECTED,
@@ -116,12 +117,6 @@ export function parseHeaderOrClaim(text: string) {
 }
 
 export const HEADER_EXPECTED = '"header:<name>"'
-export const headerSource = () =>
-  parsed(HEADER_EXPECTED, (text) => {
-    const source = parseSource(text)
-    return source?.kind === 'header' ? source.name : undefined
-  })
-
 export const ACTUAL_COST_EXPECTED =
   '"header:<name>", "json:</pointer>", "bytes", "bytes:request" or "ms", or a table of these with weights'
 
@@ -135,23 +130,55 @@ export const actualCost = () =>
     v.rawTransform<string | Readonly<Record<string, number>>, readonly CostTerm[]>(({ dataset, addIssue, NEVER }) => {
       const { value } = dataset
       const terms = Object.entries(typeof value === 'string' ? { [value]: 1 } : { ...value }).map(parseCostTerm)
-      if (terms.length > 0 && terms.every((term) => term !== undefined)) return terms
+      if (terms.some((term) => term && term.weight > 0) && terms.every((term) => term !== undefined)) return terms
       addIssue({ message: ACTUAL_COST_EXPECTED })
       return NEVER
     }),
   )
 
 function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | undefined {
-  if (typeof weight !== 'number' || !(weight > 0 && weight <= 1e6)) return undefined
-  if (text === 'bytes' || text === 'bytes:request' || text === 'ms') return { kind: text, weight }
+  if (typeof weight !== 'number' || weight === 0 || !(Math.abs(weight) <= 1e6)) return undefined
+  if (text === 'bytes' || text === 'bytes:request' || text === 'ms') {
+    return weight > 0 ? { kind: text, weight } : undefined
+  }
   const source = parseSource(text)
   if (source?.kind === 'header') return { kind: source.kind, name: source.name, weight }
-  const [kind, ...pointers] = text.split(/:|\|/)
+  const [kind, ...parts] = text.split(/:|\|/)
+  const isOptional = parts.length > 1 && parts.at(-1) === '0'
+  const pointers = isOptional ? parts.slice(0, -1) : parts
   const sources = pointers.map((pointer) => parseSource(`json:${pointer}`))
   const paths = sources.flatMap((each) => (each?.kind === 'json' ? [each.path] : []))
   const isWhole = kind === 'json' && paths.length > 0 && paths.length === sources.length
-  return isWhole ? { kind, name: pointers.join('|'), paths, weight } : undefined
+  return isWhole ? { kind, name: parts.join('|'), paths, isOptional, weight } : undefined
 }
+
+export const UNTOLD_EXPECTED = `an integer from 0 to ${MAX_COST}, or a share of what is measured, such as "bytes/4"`
+
+/** Reads units, or what they are estimated by. */
+export const untold = () => v.union([integer(0, MAX_COST), parsed(UNTOLD_EXPECTED, parseShare)], UNTOLD_EXPECTED)
+
+/** Reads `bytes/4`: one unit for each four bytes. */
+function parseShare(text: string): MeasureTerm | undefined {
+  const [, kind, divisor = '1'] = /^(bytes|bytes:request|ms)(?:\/([1-9]\d{0,5}))?$/.exec(text) ?? []
+  return kind === undefined ? undefined : { kind: kind as MeasureTerm['kind'], weight: 1 / Number(divisor) }
+}
+
+export const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`
+
+/** Reads units, or what of a request tells them. */
+export const cost = () =>
+  v.union(
+    [
+      integer(1, MAX_COST),
+      parsed(COST_EXPECTED, (text) => {
+        const source = parseSource(text)
+        if (source?.kind === 'header') return { kind: source.kind, name: source.name } as const
+        const size = parseShare(text)
+        return size?.kind === 'bytes:request' ? ({ kind: 'size', weight: size.weight } as const) : undefined
+      }),
+    ],
+    COST_EXPECTED,
+  )
 
 /** An origin to call, as the string that paths are appended to: without a trailing slash. */
 export const httpUrl = () =>

@@ -2,8 +2,9 @@
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities, isChargedLater } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
+import type { CostTerm } from '../../core/model/cost.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
-import type { Cost, CostTerm, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
+import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import { createDigest, type Digest } from '../../core/runtime/digest.ts'
@@ -160,11 +161,19 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
 function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
   if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
+  if (cost.kind === 'size') return readSizeCost(cost, request)
   const text = request.headers.get(cost.name)?.trim()
   if (text === undefined) return 1
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
   return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
+}
+
+/** A length that is not announced may be any. */
+function readSizeCost({ weight, max }: Cost & { readonly kind: 'size' }, { headers, body }: ReceivedRequest): number {
+  const length = headers.has('Transfer-Encoding') ? null : headers.get('Content-Length')
+  const bytes = length && /^\d{1,15}$/.test(length) ? Number(length) : body ? Number.POSITIVE_INFINITY : 0
+  return Math.min(max, Math.max(1, Math.ceil(bytes * weight)))
 }
 
 /** Tests that a cost is known only when the response has ended. */

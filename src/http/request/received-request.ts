@@ -8,8 +8,8 @@ export interface ReceivedRequest {
   readonly url: string
   readonly headers: Pick<Headers, 'get' | 'has'>
   readonly body: unknown
-  /** Copies the request, so that its body can be read and still be forwarded. */
-  clone(): { readonly body: ReadableStream<Uint8Array> | null }
+  /** Copies the request, so that its body can be read, up to so many bytes, and still be forwarded. */
+  clone(maxBytes?: number): { readonly body: ReadableStream<Uint8Array> | null }
   /** The trusted address of the caller; null if unknown. Default: `CF-Connecting-IP`. */
   readonly address?: string | null
   /** Fields that the application has parsed, or a promise of them; null: unknown ones; undefined: the body is unread. */
@@ -28,6 +28,8 @@ export interface Exchange<Received = ReceivedRequest> {
 
 /** A larger body is not read: it would be buffered in memory before it is forwarded. */
 export const MAX_BODY_BYTES = 8 * 1024
+/** The same for JSON: prompts of language models are long. */
+export const MAX_JSON_BYTES = 256 * 1024
 
 const HEADERS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 

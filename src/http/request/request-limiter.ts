@@ -1,6 +1,7 @@
 /** Decides requests: policies, priority, identities, one decision, a verdict. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
+import type { StageWatch } from '../../core/engine/stages/stage.ts'
 import type { DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import {
@@ -30,6 +31,7 @@ export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Undefined if no policy charges by the response. */
   readonly createSettlement: CreateSettlement | undefined
   readonly log: Log
+  readonly watch?: Pick<StageWatch, 'onUntold'> | undefined
 }
 
 /** Runtime rules that match a request. */
@@ -65,14 +67,16 @@ export class RequestLimiter {
   readonly #engine: RequestLimiterOptions['engine']
   readonly #health: RequestLimiterOptions['health']
   readonly #log: Log
+  readonly #watch: RequestLimiterOptions['watch']
   readonly #finder: PolicyFinder
   readonly #builder: RequestChargeBuilder
   readonly #createSettlement: CreateSettlement | undefined
 
-  constructor({ engine, health, createSettlement, log, exempt, ...options }: RequestLimiterOptions) {
+  constructor({ engine, health, createSettlement, log, watch, exempt, ...options }: RequestLimiterOptions) {
     this.#engine = engine
     this.#health = health
     this.#log = log
+    this.#watch = watch
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new RequestChargeBuilder(options)
     this.#createSettlement = options.policies.some(mustAwaitResponse) ? createSettlement : undefined
@@ -158,7 +162,8 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const settlement = this.#createSettlement?.(charged, limits, { engine: this.#engine, decision, context })
+      const about = { engine: this.#engine, decision, context, log: this.#log, watch: this.#watch }
+      const settlement = this.#createSettlement?.(charged, limits, about)
       return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
@@ -192,5 +197,6 @@ export function composeLimiter(parts: LimiterParts & { readonly health: Upstream
   const engine = new Engine(parts)
   const digestsOfTokens = new TextLru<string>()
   const limiter = new RequestLimiter({ ...parts, engine, digestsOfTokens })
-  return { limiter, engine, health: parts.health, createSettlement: parts.createSettlement, digestsOfTokens }
+  const { health, createSettlement, watch } = parts
+  return { limiter, engine, health, createSettlement, watch, digestsOfTokens }
 }

@@ -1,5 +1,13 @@
 /** Follows a request to its response: observers, and the consequences of the head of the response. */
-import type { CostTerm, ResponseHead } from '../../core/model/policy.ts'
+import {
+  type CostReading,
+  type CostTerm,
+  createReading,
+  createUntold,
+  isMeasure,
+  type ReadCost,
+} from '../../core/model/cost.ts'
+import type { ResponseHead } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
 import type { Admitted, ResponseCost, SlotHold, Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines, type Timers } from '../../core/runtime/call-context.ts'
@@ -36,34 +44,53 @@ export interface Answered extends Admitted {
   readonly cost?: ResponseCost
 }
 
-/** RFC 9110 §15.2.2: the response of a WebSocket has no body. */
-const SWITCHING_PROTOCOLS = 101
+/** RFC 9110 §15.6.5 */
+const GATEWAY_TIMEOUT = 504
 
 /**
  * Records that an admitted request goes to its handler.
  * @returns a function to call with the head of the response, or without it if there will be none, or the client has gone
  * before it: a head that comes later still counts. It returns the verdict after the response, including what that was
- * charged.
+ * charged. `mayHaveRun`: there will be no head, though the request has been handled.
  */
 export function trackResponse(
   { request, context }: Exchange,
   verdict: Admitted,
   { health, ipv6Prefix }: { readonly health: UpstreamHealth | undefined; readonly ipv6Prefix: number },
-): (head?: ResponseHead) => Answered {
+): (head?: ResponseHead, mayHaveRun?: boolean) => Answered {
   const { hold, settlement } = verdict
   let end = health?.begin(readCallerAddress(request, ipv6Prefix))
-  return (head) => {
+  let charged: Answered | undefined
+  return (head, mayHaveRun = false) => {
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
-    const cost = head && settlement?.readHead(isSynthetic(head) ? undefined : head, request.context)
+    if (charged) return charged
+    if (!head && !mayHaveRun) return verdict
+    const own = head && !isSynthetic(head) ? head : undefined
+    const cost = settlement?.readHead(own, request.context, mayHaveRun || head?.status === GATEWAY_TIMEOUT)
     if (!cost) return verdict
     const { limits } = cost
-    if (isMeasured(cost.terms) && head.status !== SWITCHING_PROTOCOLS) return { ...verdict, limits, cost }
-    const settled = cost.settle((term) => readCostHeader(term, head.headers))
-    context.waitUntil(settled)
-    if (!hold) return { ...verdict, limits }
-    return { ...verdict, limits, hold: { ...hold, release: () => releaseAfter(settled, hold) } }
+    charged = { ...verdict, limits }
+    if (isMeasured(cost.terms)) charged = { ...charged, cost }
+    else {
+      const settled = cost.settle(own ? (term) => readCostHeader(term, own.headers) : readNothing)
+      context.waitUntil(settled)
+      if (hold) charged = { ...charged, hold: { ...hold, release: () => releaseAfter(settled, hold) } }
+    }
+    return charged
   }
+}
+
+/** Renews the slots of a request until they are released: a client that reads slowly must not get more than there are. */
+export function keepSlots(verdict: Admitted, { waitUntil }: Pick<CallContext, 'waitUntil'>): Admitted {
+  const { hold } = verdict
+  if (!hold) return verdict
+  const renewal = setInterval(() => waitUntil(hold.renew()), hold.renewEveryMs)
+  const release = () => {
+    clearInterval(renewal)
+    return hold.release()
+  }
+  return { ...verdict, hold: { ...hold, release } }
 }
 
 /** A request keeps its slots until it is charged, so that no more can be used beyond a limit than slots allow. */
@@ -72,10 +99,13 @@ export async function releaseAfter(settled: Promise<void> | undefined, hold: Slo
   await hold.release()
 }
 
-/** @returns undefined for a header that is missing, or no integer from 0 */
-export function readCostHeader(term: CostTerm, headers: Pick<Headers, 'get'>): number | undefined {
+/** Reads the cost of what has no response. */
+export const readNothing: ReadCost = (term) => (isMeasure(term) ? createReading(0) : createUntold('no_response'))
+
+/** It is told by an integer from 0. */
+export function readCostHeader(term: CostTerm, headers: Pick<Headers, 'get'>): CostReading {
   const text = term.kind === 'header' ? headers.get(term.name)?.trim() : undefined
-  return text && /^\d+$/.test(text) ? Number(text) : undefined
+  return text && /^\d+$/.test(text) ? createReading(Number(text)) : createUntold('no_header')
 }
 
 /**

@@ -10,31 +10,39 @@ const BAD_GATEWAY = 1014
 
 const encoder = new TextEncoder()
 
+export interface JoinHooks {
+  /** Called when the client's side has ended, perhaps more than once. */
+  onEnd(): void
+  /** Called with the bytes of each message that is forwarded, and the side that has sent it. */
+  onMessage(bytes: number, from: WebSocket): void
+}
+
 /**
  * Forwards each message of one side to the other, text or binary, and the close with its code and reason. If too many
  * bytes wait for a side or in the isolate, both sides are closed with 1013.
  * @param client the gateway's end of the pair whose other end the client gets
- * @param onEnd called when the client's side has ended, perhaps more than once
  */
-export function joinWebSockets(upstream: WebSocket, client: WebSocket, now: () => number, onEnd: () => void): void {
+export function joinWebSockets(upstream: WebSocket, client: WebSocket, now: () => number, hooks: JoinHooks): void {
   for (const side of [upstream, client]) {
     // Blobs could only be read after later messages.
     side.binaryType = 'arraybuffer'
     side.accept()
   }
-  connect(upstream, client, BAD_GATEWAY, now)
-  connect(client, upstream, GOING_AWAY, now)
-  client.addEventListener('close', onEnd)
-  client.addEventListener('error', onEnd)
+  connect(upstream, client, BAD_GATEWAY, now, hooks)
+  connect(client, upstream, GOING_AWAY, now, hooks)
+  client.addEventListener('close', hooks.onEnd)
+  client.addEventListener('error', hooks.onEnd)
 }
 
 /** @param lost the code for `to` if `from` ends without one */
-function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number): void {
+function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number, hooks: JoinHooks): void {
   const backlog = new Backlog(now())
   from.addEventListener('message', ({ data }) => {
     if (to.readyState !== WebSocket.READY_STATE_OPEN) return
-    if (backlog.add(typeof data === 'string' ? encoder.encode(data).length : data.byteLength, now())) {
+    const bytes = typeof data === 'string' ? encoder.encode(data).length : data.byteLength
+    if (backlog.add(bytes, now())) {
       to.send(data)
+      hooks.onMessage(bytes, from)
       return
     }
     for (const side of [from, to]) side.close(TRY_AGAIN_LATER, 'More was sent than is received')

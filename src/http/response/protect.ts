@@ -3,18 +3,22 @@ import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { DecisionTrace, RequestLimiter } from '../request/request-limiter.ts'
-import { type AbortableRequest, type Observer, releaseAfter, trackResponse } from './exchange.ts'
-import type { HoldUntilEnd } from './hold-until-end.ts'
-import type { MeasureResponse } from './measure-response.ts'
+import {
+  type AbortableRequest,
+  keepSlots,
+  type Observer,
+  readNothing,
+  releaseAfter,
+  trackResponse,
+} from './exchange.ts'
+import type { FollowResponse } from './follow-response.ts'
 import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<RequestLimiter, 'decide'>
   readonly health: UpstreamHealth | undefined
-  /** Undefined if no policy holds slots. */
-  readonly holdUntilEnd: HoldUntilEnd | undefined
   /** Undefined if no policy needs the end of a response. */
-  readonly measureResponse: MeasureResponse | undefined
+  readonly followResponse: FollowResponse | undefined
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
   readonly now: () => number
@@ -28,7 +32,7 @@ export interface ProtectOptions {
 export type Responder = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, holdUntilEnd, measureResponse, headerFormat, now, observer } = options
+  const { limiter, health, followResponse, headerFormat, now, observer } = options
 
   return async function protect(exchange: Exchange<AbortableRequest>, answer: Responder): Promise<Response> {
     const { request, context } = exchange
@@ -58,26 +62,28 @@ export function createProtect(options: ProtectOptions) {
     return response
   }
 
-  async function followUp(exchange: Exchange<AbortableRequest>, verdict: Admitted, answer: Responder) {
+  async function followUp(exchange: Exchange<AbortableRequest>, admitted: Admitted, answer: Responder) {
     const { request, context } = exchange
-    const mustAnswer = verdict.settlement !== undefined
+    const verdict = followResponse ? keepSlots(admitted, context) : admitted
+    const { settlement } = verdict
+    const mustAnswer = settlement !== undefined && !settlement.isAborted
     const onHead = trackResponse(exchange, verdict, options)
     const startMs = now()
     try {
       // A client must not escape a failure or its actual cost by disconnecting.
       const response = await answer(verdict, mustAnswer ? undefined : request.signal)
-      const current = onHead(response)
+      const current = onHead(response, settlement?.isAborted && request.signal.aborted)
       const { hold, cost } = current
-      if (cost && measureResponse)
-        return { response: measureResponse(response, cost, hold, exchange, startMs), verdict: current }
+      if ((cost || hold) && followResponse) {
+        return { response: followResponse(response, current, exchange, startMs), verdict: current }
+      }
       // The body has no reader, so the sender may stop.
       if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
-      if (!hold || !holdUntilEnd) return { response, verdict: current }
-      return { response: holdUntilEnd(response, hold, exchange), verdict: current }
+      return { response, verdict: current }
     } catch (error) {
       // Whoever catches it answers so.
       const { hold, cost } = onHead({ status: 500, headers: new Headers() })
-      const settled = cost?.settle(() => undefined)
+      const settled = cost?.settle(readNothing)
       if (settled) context.waitUntil(settled)
       if (hold) context.waitUntil(releaseAfter(settled, hold))
       throw error

@@ -1,8 +1,9 @@
 /** Makes the response of a refusal. */
+
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
+import { describeSource, formatSource, type IdentitySource, isInBody } from '../../core/model/identity-source.ts'
 import { formatWindow } from '../../core/model/limits.ts'
-import type { REFUSAL_STATUSES, RefusalSettings } from '../../core/model/policy.ts'
+import type { REFUSAL_STATUSES, RefusalSettings, RequestPolicy } from '../../core/model/policy.ts'
 import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
 import {
   createProblem,
@@ -81,7 +82,7 @@ function describeRefusal(verdict: Refused): Problem {
         code: 'identity_missing',
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Identity Required',
-        detail: `Missing or ambiguous: ${verdict.policy.by.map(describeSource).join(', ')}.`,
+        detail: `Missing or ambiguous: ${verdict.policy.by.map(describeSource).join(', ')}.${describeBodies(verdict.policy)}`,
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       }
     case 'invalid_cost': {
@@ -97,6 +98,10 @@ function describeRefusal(verdict: Refused): Problem {
       return createTemporary('store_unavailable', 503, detail, UNAVAILABLE_RETRY_MS)
     }
   }
+}
+
+function describeBodies({ by }: RequestPolicy): string {
+  return by.some(isInBody) ? ' Of a body, 8 KiB are read; of JSON, 256 KiB.' : ''
 }
 
 /** Browsers prefer it when they navigate; `fetch`, `curl` and most clients take anything (RFC 9110 §12.5.1). */

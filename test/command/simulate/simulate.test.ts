@@ -192,7 +192,10 @@ test('failures that a log reports count for policies of failures', async () => {
 
 test('costs that a log reports are charged after the request: bytes, or what --fields names', async () => {
   const policy = { name: 'costs', limits: '100/1m', by: 'ip' }
-  const env = (actual_cost: unknown) => ({ RATE_LIMITS: 'off', POLICIES: JSON.stringify([{ ...policy, actual_cost }]) })
+  const env = (actual_cost: unknown, more = {}) => ({
+    RATE_LIMITS: 'off',
+    POLICIES: JSON.stringify([{ ...policy, actual_cost, ...more }]),
+  })
   const common = (bytes: number) => `198.18.0.1 - - [01/Jan/2026:01:00:00 +0000] "GET /a HTTP/1.1" 200 ${bytes}`
   const ofCommon = await simulated(['-'], { env: env('bytes'), input: [60, 50, 1].map(common).join('\n') })
   expect(ofCommon.results[0]).toMatchObject({ admitted: 2, refused: 1 })
@@ -201,8 +204,11 @@ test('costs that a log reports are charged after the request: bytes, or what --f
   const input = [20, '30', '-', 1, 1].map(json).join('\n')
   const actual = { 'json:/usage/total_tokens': 2 }
   const fields = ['-', '--fields', 'cost.json:/usage/total_tokens=usage.used']
-  expect((await simulated(fields, { env: env(actual), input })).results[0]).toMatchObject({ admitted: 2, refused: 3 })
-  const { notes, results } = await simulated(['-'], { env: env(actual), input })
+  expect((await simulated(fields, { env: env(actual, { untold: 1 }), input })).results[0]).toMatchObject({
+    admitted: 2,
+    refused: 3,
+  })
+  const { notes, results } = await simulated(['-'], { env: env(actual, { untold: 1 }), input })
   expect(results[0]).toMatchObject({ admitted: 5 })
   expect(notes).toContainEqual(expect.stringContaining('no line has the cost json:/usage/total_tokens'))
 })

@@ -3,6 +3,7 @@ import { describe } from 'vitest'
 import type { Adapter } from './adapter.ts'
 import { describeBodies } from './bodies.ts'
 import { describeCallers, describeClaims } from './callers.ts'
+import { describeCosts } from './costs.ts'
 import { describeDecisions } from './decisions.ts'
 import { describeOptions } from './options.ts'
 import { describeRefusals, describeResponses } from './responses.ts'
@@ -16,6 +17,7 @@ export function describeMiddleware(adapters: readonly Adapter[]): void {
     describeBodies(adapter)
     describeRefusals(adapter)
     describeResponses(adapter)
+    describeCosts(adapter)
     describeSlots(adapter)
     describeOptions(adapter)
   })

@@ -56,7 +56,7 @@ export function describeRefusals(adapter: Adapter): void {
 
 export function describeResponses(adapter: Adapter): void {
   test('charges failures and actual costs when the response tells them, and the headers say it too', async () => {
-    const day = { limits: '1000/1d', algorithm: 'quota', actual_cost: 'header:x-cost' } as const
+    const day = { limits: '1000/1d', algorithm: 'quota', actual_cost: 'header:x-cost', untold: 1 } as const
     const policies = [
       { name: 'guesses', limits: '2/1m', counts: 'failures', failures: '401' },
       { name: 'ten', ...day, cost: 10 },
@@ -82,9 +82,9 @@ export function describeResponses(adapter: Adapter): void {
     const after = { limits: '100/1d' } as const
     const policies = [
       { name: 'all', ...after, counts: 'responses', cost: 10 },
-      { name: 'told', ...after, counts: 'responses', actual_cost: 'header:x-cost' },
+      { name: 'told', ...after, counts: 'responses', actual_cost: 'header:x-cost', untold: 1 },
       { name: 'good', ...after, counts: 'successes' },
-      { name: 'ok', ...after, counts: 'successes', failures: '4xx', actual_cost: { 'header:x-cost': 2 } },
+      { name: 'ok', ...after, counts: 'successes', failures: '4xx', actual_cost: { 'header:x-cost': 2 }, untold: 1 },
     ] as const
     const { send } = await start(adapter, { policies }, ({ path }) => {
       return new Response(null, { status: Number(path.slice(1)), headers: { 'X-Cost': '7' } })
@@ -102,10 +102,11 @@ export function describeResponses(adapter: Adapter): void {
 
   test('charges what a body tells, JSON or a stream, and its bytes', async () => {
     const day = { limits: '1000/1d' } as const
+    const actual_cost = { 'json:/usage/in|/message/usage/in': 1, 'json:/usage/out': 4 }
     const policies = [
-      { name: 'tokens', ...day, actual_cost: { 'json:/usage/in|/message/usage/in': 1, 'json:/usage/out': 4 } },
+      { name: 'tokens', ...day, actual_cost, untold: 1 },
       { name: 'bytes', ...day, algorithm: 'quota', actual_cost: 'bytes' },
-      { name: 'later', ...day, counts: 'responses', actual_cost: 'json:/usage/out' },
+      { name: 'later', ...day, counts: 'responses', actual_cost: 'json:/usage/out', untold: 1 },
     ] as const
     const json = '{"text":"\u00fc","usage":{"in":10,"out":5}}'
     const events = ['{"message":{"usage":{"in":10}}}', '{"text":"usage"}', '{"usage":{"out":5}}']

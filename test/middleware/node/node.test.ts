@@ -171,7 +171,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     'charges what a handler writes until its %s, though its client has gone after the head',
     async (way) => {
       const policies = [
-        { name: 'tokens', limits: '100/1h', algorithm: 'quota', actual_cost: 'json:/usage/out' },
+        { name: 'tokens', limits: '100/1h', algorithm: 'quota', actual_cost: 'json:/usage/out', untold: 1 },
         SLOT,
       ] as const
       let onBegun: (res: ServerResponse) => void = () => {}

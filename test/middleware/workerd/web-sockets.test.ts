@@ -29,6 +29,26 @@ test('sluice() holds the slot of a WebSocket until its client closes it', async 
   await expect.poll(async () => (await app.request('/nothing', UPGRADE)).status).toBe(404)
 })
 
+test('sluice() charges the messages of a WebSocket in bytes', async () => {
+  const app = new Hono()
+  const policies = [{ name: 'bytes', limits: '1000/1h', algorithm: 'quota', actual_cost: 'bytes' }] as const
+  app.use(sluice({ policies, log: () => {} }))
+  app.get(
+    '/',
+    upgradeWebSocket(() => ({ onMessage: (_, socket) => socket.send('\u00fc'.repeat(100)) })),
+  )
+  const { webSocket } = await app.request('/', UPGRADE)
+  webSocket?.accept()
+  const received = new Promise((resolve) => webSocket?.addEventListener('message', resolve))
+  webSocket?.send('hello')
+  await received
+  webSocket?.close(1000)
+  const ask = async () =>
+    (await app.request('/none', { headers: { Authorization: 'Bearer X' } })).headers.get('RateLimit')
+  // The answer had 200 bytes; a 404 of Hono has 13, and costs one until it has ended.
+  await expect.poll(ask).toMatch(/"bytes-1h";r=(?:7[0-9]{2});/)
+})
+
 test('sluice() adds its fields to an upgrade without a slot', async () => {
   const app = new Hono()
   app.use(sluice({ limits: '5/1m', log: () => {} }))

@@ -15,10 +15,13 @@ const SHARE = 0.05
 const KILLED_AFTER = STREAMS / 2
 /** Longer than a charge at the end of a stream takes. */
 const SETTLED_MS = 3_000
-const POLICIES = [{ name: 'tokens', limits: '1000000000/1d', actual_cost: TOKENS, allow_large_log: true }]
+const UNTOLD = 5
+const POLICIES = [
+  { name: 'tokens', limits: '1000000000/1d', actual_cost: TOKENS, untold: UNTOLD, allow_large_log: true },
+]
 
-/** What a stream that the API breaks off has told until then: Anthropic's begin with what went in. */
-const READ = { openai: () => 1, anthropic: (input: number) => input }
+/** What a stream that the API breaks off is charged: Anthropic's begin with what went in. */
+const READ = { openai: () => UNTOLD, anthropic: (input: number) => Math.max(input, UNTOLD) }
 
 test('ten thousand streams, of which clients and the API break some off and one gateway dies, are charged', async () => {
   const site = await startSite({ bundle: inject('bundle'), store: 'redis', gateways: 3, policies: POLICIES })

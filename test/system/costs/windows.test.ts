@@ -15,7 +15,7 @@ const MAX_TOKENS = 1_000
 const SLOTS = { one: 1, some: 16, many: 64 }
 
 const POLICIES = [
-  { name: 'tokens', limits: `${LIMIT}/${WINDOW_MS}ms`, actual_cost: TOKENS },
+  { name: 'tokens', limits: `${LIMIT}/${WINDOW_MS}ms`, actual_cost: TOKENS, untold: 1 },
   { name: 'in-flight', algorithm: 'concurrency', limits: SLOTS, plan: 'header:x-plan', default_plan: 'one' },
 ]
 

@@ -1,10 +1,13 @@
 /** Helpers that the stages around a store share. */
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import type { UntoldReason } from '../../model/cost.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 
-/** Observes what the stages around a store do. */
+/** Observes what the stages around a store do, and what is not known in the end. */
 export interface StageWatch {
+  /** A response did not tell what it has cost a policy. */
+  onUntold?(policy: string, reason: UntoldReason): void
   /** No call to the store was needed: for a decision, or for one charge of it. */
   onAvoided(by: 'refusalCache' | 'leases', charges: readonly StoreCharge[]): void
   /** Permits were taken in advance, to be used or not. */

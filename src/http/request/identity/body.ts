@@ -2,7 +2,7 @@
 import type { Reading } from '../../../core/model/identity-source.ts'
 import { waitAtMost } from '../../../core/runtime/sleep.ts'
 import { foldCase } from '../policy/canonical-path.ts'
-import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'
+import { MAX_BODY_BYTES, MAX_JSON_BYTES, type ReceivedRequest } from '../received-request.ts'
 import { AMBIGUOUS, findMember, NONE, readParameter, readQueryParameter, readText } from './reading.ts'
 
 /** A form in UTF-7 would mean something else to an API that decodes it. */
@@ -75,7 +75,7 @@ function readFormValue(value: unknown): Reading {
 }
 
 /**
- * Reads a string or an integer in a JSON body of at most 8 KiB, whatever its type: many APIs require none. The body can
+ * Reads a string or an integer in a JSON body of at most 256 KiB, whatever its type: many APIs require none. The body can
  * still be forwarded.
  * @returns ambiguous where APIs may differ: for a body that is no JSON, a name that is repeated or differs only in case
  * and signs, a value of another kind, and if the query says something else
@@ -92,9 +92,9 @@ async function readJsonMember(request: ReceivedRequest, path: readonly string[])
   // RFC 8259 §8.1: UTF-8. An API that obeys another charset reads something else.
   const [, ...charsets] = (headers.get('Content-Type') ?? '').toLowerCase().split('charset')
   if (charsets.length > 1 || charsets.some((charset) => !/^="?utf-?8"?\s*(?:;|$)/.test(charset))) return AMBIGUOUS
-  const text = await readBody(request)
+  const text = await readBody(request, MAX_JSON_BYTES)
   // Invalid UTF-8 has been replaced by U+FFFD.
-  if (text === undefined || text.includes('\ufffd')) return AMBIGUOUS
+  if (text === undefined || text.includes('\ufffd') || !isSimple(text)) return AMBIGUOUS
   if (text === '') return NONE
   try {
     JSON.parse(text)
@@ -102,6 +102,15 @@ async function readJsonMember(request: ReceivedRequest, path: readonly string[])
     return AMBIGUOUS
   }
   return scanMember(text, path)
+}
+
+/** A text of so many commas, colons and brackets would take longer than 10 ms to parse. */
+const MAX_SIGNS = 20_000
+
+function isSimple(text: string): boolean {
+  let signs = 0
+  if (text.length > MAX_SIGNS) for (const _ of text.matchAll(/[,:[{]/g)) if (++signs > MAX_SIGNS) return false
+  return true
 }
 
 /** A body that the application has parsed means what the application sees, whatever was sent. */
@@ -175,19 +184,28 @@ function fold(name: string): string {
 const BODY_TIMEOUT_MS = 10_000
 
 /** Each reading copies the body, and may wait for it: policies and rules share the first. */
-const readings = new WeakMap<ReceivedRequest, Promise<string | undefined>>()
+const readings = new WeakMap<
+  ReceivedRequest,
+  { readonly maxBytes: number; readonly text: Promise<string | undefined> }
+>()
 
-/** @returns undefined for a body over 8 KiB, one in a coding that only the API can decode, and one that breaks off or stalls */
-export function readBody(request: ReceivedRequest): Promise<string | undefined> {
-  const reading = readings.get(request) ?? readCopy(request)
-  readings.set(request, reading)
-  return reading
+/** @returns undefined for a longer body, one in a coding that only the API can decode, and one that breaks off or stalls */
+export async function readBody(request: ReceivedRequest, maxBytes = MAX_BODY_BYTES): Promise<string | undefined> {
+  let reading = readings.get(request)
+  // What was read of a shorter one is all of it.
+  if (reading && reading.maxBytes < maxBytes && (await reading.text) === undefined) reading = undefined
+  if (!reading) {
+    reading = { maxBytes, text: readCopy(request, maxBytes) }
+    readings.set(request, reading)
+  }
+  const text = await reading.text
+  return text !== undefined && text.length > maxBytes ? undefined : text
 }
 
-async function readCopy(request: ReceivedRequest): Promise<string | undefined> {
+async function readCopy(request: ReceivedRequest, maxBytes: number): Promise<string | undefined> {
   const { headers } = request
-  if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) return undefined
-  const reading = readUpTo(MAX_BODY_BYTES, request.clone().body).catch(() => undefined)
+  if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > maxBytes) return undefined
+  const reading = readUpTo(maxBytes, request.clone(maxBytes).body).catch(() => undefined)
   return waitAtMost(reading, BODY_TIMEOUT_MS)
 }
 

@@ -1,15 +1,17 @@
+import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
-import type { CostTerm } from '../../src/core/model/policy.ts'
+import type { CostTerm, ReadCost } from '../../src/core/model/cost.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
-import { createMeasureResponse } from '../../src/http/response/measure-response.ts'
+import { createFollowResponse } from '../../src/http/response/follow-response.ts'
 import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
 
 const START_MS = 1_700_000_000_000
 
 const json = (name: string, weight = 1): CostTerm => {
-  return { kind: 'json', name, paths: name.split('|').map((pointer) => pointer.slice(1).split('/')), weight }
+  const paths = name.split('|').map((pointer) => pointer.slice(1).split('/'))
+  return { kind: 'json', name, paths, isOptional: false, weight }
 }
 const INPUT = json('/usage/input_tokens')
 const OUTPUT = json('/usage/output_tokens')
@@ -20,6 +22,8 @@ const TERMS: readonly CostTerm[] = [
   json('/message/usage/input_tokens'),
 ]
 
+const SETTLEMENT = { terms: TERMS, prepare() {}, readHead: () => undefined }
+
 interface Sent {
   readonly chunks: readonly (string | Uint8Array)[]
   readonly type?: string
@@ -29,11 +33,21 @@ interface Sent {
   /** The API sends its chunks but the last, and then nothing. */
   readonly isStuck?: boolean
   readonly method?: string
+  /** With `on_disconnect = "abort"`. */
+  readonly isAborted?: boolean
 }
 
 /** Sends chunks through. @param read reads the response as the client does */
 async function measure(
-  { chunks, type = 'application/json', headers = {}, isBroken = false, isStuck = false, method = 'POST' }: Sent,
+  {
+    chunks,
+    type = 'application/json',
+    headers = {},
+    isBroken = false,
+    isStuck = false,
+    method = 'POST',
+    isAborted = false,
+  }: Sent,
   read: (response: Response, leave: () => void) => Promise<string> = (response) => response.text(),
 ) {
   const encoder = new TextEncoder()
@@ -54,15 +68,18 @@ async function measure(
   })
   const client = new AbortController()
   let nowMs = START_MS
-  const measureResponse = createMeasureResponse({ keepsEncoding: true, now: () => nowMs })
-  const settled: (number | undefined)[][] = []
+  const limiter = { findCharges: async () => [], decideCharges: () => expect.unreachable() }
+  const followResponse = createFollowResponse({ limiter, keepsEncoding: true, now: () => nowMs })
+  const settled: (number | string)[][] = []
   const steps: string[] = []
   const hold = { renewEveryMs: 1_000, release: async () => void steps.push('released'), renew: async () => {} }
   const cost = {
     terms: TERMS,
     limits: [],
-    async settle(tell: (term: CostTerm) => number | undefined) {
-      settled.push(TERMS.map(tell))
+    advance: async () => void steps.push('advanced'),
+    async settle(read: ReadCost) {
+      const readings = TERMS.map(read)
+      settled.push(readings.map((each) => (each.kind === 'told' ? each.count : each.count || each.reason)))
       await Promise.resolve()
       steps.push('settled')
     },
@@ -70,10 +87,9 @@ async function measure(
   const background: Promise<unknown>[] = []
   const request = new Request('https://gateway.example/', { method, signal: client.signal })
   const exchange = { request, path: createPathReader()('/'), context: callContext(background) }
-  const response = measureResponse(
+  const response = followResponse(
     new Response(body, { headers: { 'Content-Type': type, ...headers } }),
-    cost,
-    hold,
+    { outcome: 'admitted', limits: [], cost, hold, settlement: { ...SETTLEMENT, isAborted } },
     exchange,
     START_MS,
   )
@@ -83,8 +99,8 @@ async function measure(
   const [costs = []] = settled
   expect(settled.length).toBe(1)
   // A slot that were free before would admit a request that does not know of this cost.
-  expect(steps).toEqual(['settled', 'released'])
-  return { seen, costs, isCanceled, left: left.length }
+  expect(steps.slice(-2)).toEqual(['settled', 'released'])
+  return { seen, costs, isCanceled, left: left.length, steps: steps.slice(0, -2) }
 }
 
 const BODY = JSON.stringify({ id: 1, usage: { input_tokens: 11, output_tokens: 7 }, text: 'äöü' })
@@ -99,7 +115,7 @@ const ANTHROPIC = [
   'event: message_delta\r\ndata: {"type":"message_delta",\r\ndata: "usage":{"output_tokens":7}}\r\n\r\n',
 ]
 
-describe('measureResponse() reads costs', () => {
+describe('followResponse() reads costs', () => {
   test.each([
     ['JSON', [BODY], 'application/json; charset=utf-8'],
     ['JSON of another kind', [BODY], 'application/problem+json'],
@@ -123,52 +139,58 @@ describe('measureResponse() reads costs', () => {
         const { seen, costs } = await measure({ chunks, type, headers: { 'X-Cost': '3' } })
         expect(seen).toBe(texts.join(''))
         // Anthropic tells what went in within its message.
-        const [own, ofMessage] = texts === ANTHROPIC ? [undefined, 11] : [11, undefined]
+        const [own, ofMessage] = texts === ANTHROPIC ? ['no_member', 11] : [11, 'no_member']
         expect(costs).toEqual([own, 7, bytes.length, 250, 3, ofMessage])
       }),
       200,
     ),
   )
 
-  test.each<readonly [what: string, Sent, costs: readonly (number | undefined)[]]>([
+  const gzipped = gzipSync(BODY)
+  const both = <T>(value: T) => [value, value] as const
+  test.each<readonly [what: string, Sent, costs: readonly (number | string)[]]>([
+    ['gzip', { chunks: [gzipped], headers: { 'Content-Encoding': 'gzip' } }, [11, 7, gzipped.length]],
+    ['what a runtime has decoded', { chunks: [BODY], headers: { 'Content-Encoding': 'br' } }, [11, 7, 70]],
+    ['what is not encoded', { chunks: [BODY], headers: { 'Content-Encoding': 'identity' } }, [11, 7, 70]],
+    ['an encoding that is not known', { chunks: [gzipped], headers: { 'Content-Encoding': 'x' } }, both('encoding')],
     [
-      'nothing in an encoded body',
-      { chunks: [BODY], headers: { 'Content-Encoding': 'gzip' } },
-      [undefined, undefined, 70, 250],
+      'what breaks its encoding',
+      { chunks: [gzipped.subarray(0, 40)], headers: { 'Content-Encoding': 'gzip' } },
+      both('encoding'),
     ],
-    ['nothing in a body of another type', { chunks: [BODY], type: 'text/plain' }, [undefined, undefined, 70, 250]],
-    ['nothing in a body without', { chunks: ['{"usage":{}}'] }, [undefined, undefined, 12, 250]],
+    ['no type', { chunks: [BODY], type: '' }, [11, 7, 70, 250]],
+    ['text, which a client may have written', { chunks: [BODY], type: 'text/plain' }, [...both('type'), 70, 250]],
+    ['UTF-16', { chunks: [Buffer.from(BODY, 'utf16le')] }, [11, 7]],
+    ['JSON of any size', { chunks: [`{"a":"${'x'.repeat(262_144)}",`, BODY.slice(1)] }, [11, 7, 262_221, 250]],
+    ['a list', { chunks: [`[${BODY},${BODY}]`] }, [22, 14]],
+    ['lines', { chunks: ['{"a":1}\n', BODY, '\n'] }, [11, 7]],
+    ['what is no JSON', { chunks: ['<p>"usage"</p>'] }, [...both('type'), 14, 250]],
+    ['JSONP', { chunks: [`/**/ f(${BODY})`] }, both('type')],
+    ['a body without', { chunks: ['{"usage":{}}'] }, [...both('no_member'), 12, 250]],
+    ['text, or below zero', { chunks: ['{"usage":{"input_tokens":"5","output_tokens":-1}}'] }, both('no_member')],
+    ['what ends too early', { chunks: ['{"usage":{"input_tokens":5'] }, [...both('no_member'), 26, 250]],
+    ['nothing', { chunks: [] }, both('no_body')],
+    // What was told until then may not be all.
     [
-      'no text, and nothing below zero',
-      { chunks: ['{"usage":{"input_tokens":"5","output_tokens":-1}}'] },
-      [undefined, undefined, 49, 250],
-    ],
-    ['nothing in what is no JSON', { chunks: ['{"usage":{"input_tokens":5'] }, [undefined, undefined, 26, 250]],
-    [
-      'nothing in JSON above 256 KiB',
-      { chunks: [`{"a":"${'x'.repeat(262_144)}",`, BODY.slice(1)] },
-      [undefined, undefined, 262_221, 250],
-    ],
-    [
-      'what a stream said before it broke off',
+      'a stream that broke off',
       { chunks: [OPENAI[2] as string, 'data: {'], type: 'text/event-stream', isBroken: true },
-      [11, 7, 89, 250],
+      [11, 7, 89],
     ],
-    ['the bytes until JSON broke off', { chunks: ['{"usage":'], isBroken: true }, [undefined, undefined, 9, 250]],
-  ])('%s', async (_, sent, costs) => {
-    expect((await measure(sent)).costs.slice(0, 4)).toEqual(costs)
+    ['JSON that broke off', { chunks: ['{"usage":'], isBroken: true }, [...both('broken'), 9, 250]],
+  ])('of %s', async (_, sent, costs) => {
+    expect((await measure(sent)).costs.slice(0, costs.length)).toEqual(costs)
   })
 
-  test('after an event that is too long, of those that follow', async () => {
-    const long = `data: {"usage":{"input_tokens":99},"x":"${'x'.repeat(70_000)}"}\n\n`
-    const { costs, seen } = await measure({ chunks: [long, ...OPENAI], type: 'text/event-stream' })
-    expect(costs.slice(0, 2)).toEqual([11, 7])
-    expect(seen).toBe(long + OPENAI.join(''))
+  test('of events of any length', async () => {
+    const long = `data: {"usage":{"input_tokens":11},"x":"${'x'.repeat(70_000)}"}\n\n`
+    const { costs, seen } = await measure({ chunks: [long], type: 'text/event-stream' })
+    expect(costs.slice(0, 2)).toEqual([11, 'no_member'])
+    expect(seen).toBe(long)
   })
 
   test('of a response to HEAD at once, by its head', async () => {
     const { costs } = await measure({ chunks: [], headers: { 'X-Cost': '9' }, method: 'HEAD' }, async () => '')
-    expect(costs).toEqual([undefined, undefined, 0, 0, 9, undefined])
+    expect(costs).toEqual([...both('no_body'), 0, 0, 9, 'no_body'])
   })
 })
 
@@ -213,7 +235,7 @@ describe('when the client goes', () => {
           }
           return ''
         })
-        expect([costs[1], costs.at(-1)]).toEqual(ends ? [7, 11] : [undefined, 11])
+        expect([costs[1], costs.at(-1)]).toEqual(ends ? [7, 11] : ['too_late', 11])
         expect([isCanceled, left]).toEqual([!ends, 0])
         expect(vi.getTimerCount()).toBe(0)
       } finally {
@@ -232,6 +254,34 @@ describe('when the client goes', () => {
     })
     expect(isCanceled).toBe(true)
     expect(left).toBeGreaterThan(0)
-    expect(costs[2]).toBe(50 - left)
+    expect(costs[2]).toBeLessThanOrEqual(50 - left)
   })
+
+  test('nothing more is read of what is to be aborted, though it would tell the cost', async () => {
+    const chunks = [ANTHROPIC[0] as string, ...Array.from({ length: 50 }, () => 'data: {}\n\n'), ANTHROPIC[2] as string]
+    const sent = { chunks, type: 'text/event-stream', isAborted: true }
+    const { costs, left, isCanceled } = await measure(sent, async (response, leave) => {
+      const reader = await readOne(response)
+      leave()
+      await reader?.cancel()
+      return ''
+    })
+    expect([isCanceled, left > 0, costs[1], costs.at(-1)]).toEqual([true, true, 'left', 11])
+  })
+})
+
+test('what is measured is charged every five seconds while a response lasts, also of a client that reads nothing', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const { steps } = await measure({ chunks: ['a', 'b'] }, async (response) => {
+      const reader = await readOne(response)
+      await vi.advanceTimersByTimeAsync(15_000)
+      while (!(await reader?.read())?.done);
+      return ''
+    })
+    expect(steps).toEqual(['advanced', 'advanced', 'advanced'])
+    expect(vi.getTimerCount()).toBe(0)
+  } finally {
+    vi.useRealTimers()
+  }
 })
