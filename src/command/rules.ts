@@ -2,6 +2,7 @@
 import { Option } from '@commander-js/extra-typings'
 import type { Operation } from '../gateway/admin/operation.ts'
 import * as operations from '../gateway/admin/operations/rules.ts'
+import { listDoubts } from '../gateway/callers/next-request.ts'
 import { isOver } from '../gateway/rules/document.ts'
 import type { Entries, EntryList } from '../gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../gateway/rules/format-rules.ts'
@@ -106,8 +107,9 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
       }
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {
-          const { version, rules } = await operator.run(operations.rules)
+          const { version, rules, isolate } = await operator.run(operations.rules)
           const entries = rules[list]
+          for (const doubt of listDoubts(isolate)) terminal.note(`note: ${doubt}`)
           const formatAll = () => (entries.length === 0 ? `no ${name}` : formatEntries(entries))
           terminal.show({ ...operator.place, version, [list]: entries }, formatAll)
           return

@@ -148,7 +148,7 @@ export async function createHandler(
   const readShards = config.shards
     ? await (await import('./app/shard-health.ts')).openShardHealth({ config, backend, now })
     : undefined
-  const readHealth = createHealthReader(store, composed.engine, now, readShards)
+  const readHealth = createHealthReader(store, composed.engine, timeoutMs, now, readShards)
   const gateway = { ...composed, rulesEngine, store, readHealth, watch, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))

@@ -2,6 +2,7 @@
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { LimitUsage } from '../../gateway/callers/caller-charges.ts'
+import { isFull } from '../../gateway/callers/next-request.ts'
 
 export interface Look {
   readonly nowMs: number
@@ -10,7 +11,7 @@ export interface Look {
 
 /** A request of one unit would be refused. */
 export function isAtLimit({ limits }: Look): boolean {
-  return limits.some(({ retryAfterMs }) => retryAfterMs > 0)
+  return limits.some(isFull)
 }
 
 export function isIdle({ limits }: Look): boolean {
