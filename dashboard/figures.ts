@@ -65,6 +65,11 @@ export function listOverTime(
   return { moments, values }
 }
 
+/** Finds the last period in which something was counted. */
+export function findLast({ periods }: Counted, count: (numbers: Numbers) => number): number | undefined {
+  return periods.findLast((period) => count(period) > 0)?.startMs
+}
+
 /** Refusals of one policy, or of one outcome that is no policy's. */
 export interface RefusalCount {
   readonly name: string

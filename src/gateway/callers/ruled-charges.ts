@@ -13,7 +13,7 @@ export interface RuledCharges {
   readonly charges: readonly CallerCharge[]
   /** In shadow mode, the block is only logged. */
   readonly blocked: (Blocked & { readonly isShadow: boolean }) | undefined
-  /** Nothing refuses it, whatever it is counted by. */
+  /** Nothing refuses it, whatever other rules there are. */
   readonly isAllowed: boolean
 }
 
@@ -37,7 +37,7 @@ export function createRulesReader(rules: Rules, config: RulesConfig, now: () => 
     return {
       charges: joinPlans(applied),
       blocked: blocked && { ...blocked, isShadow: true },
-      isAllowed: isAllowed || (applied.length > 0 && applied.every(({ isUnlimited }) => isUnlimited)),
+      isAllowed,
     }
   }
 }

@@ -1,9 +1,7 @@
 /** What is active: everything that tells an operator about policies, rules or callers asks here. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { NO_DOCUMENT, type Revision, type VersionId } from '../../core/store/documents.ts'
-import type { Config } from '../../http/config/load-config.ts'
 import { NO_RULES, type Rules } from './document.ts'
-import type { LiveRulesEngine } from './live-rules-engine.ts'
 
 /** How that which decides requests relates to that which the store holds. */
 export type RulesState =
@@ -34,8 +32,8 @@ export type ActiveRules = RulesState &
 
 /** Looks into the store first. @param rulesEngine undefined: rules are disabled */
 export async function readActiveRules(
-  rulesEngine: Pick<LiveRulesEngine, 'look'> | undefined,
-  { policies }: Pick<Config, 'policies'>,
+  rulesEngine: { look(): Promise<ActiveRules> } | undefined,
+  { policies }: Pick<ActiveRules, 'policies'>,
 ): Promise<ActiveRules> {
   const none = { version: 0, id: '', rules: NO_RULES, stored: NO_DOCUMENT, readAtMs: undefined }
   return rulesEngine?.look() ?? { kind: 'deployed', ...none, policies }

@@ -30,7 +30,7 @@ export const usage = defineOperation({
       nowMs,
       active: describeActive(active),
       blocked: blocked ? toBlocked(blocked) : null,
-      allowed: isAllowed,
+      allowed: isAllowed || (charges.length > 0 && charges.every(({ isUnlimited }) => isUnlimited)),
       undecided: isAllowed ? [] : [...listUndecided(active.rules, isKnown, now())],
       limits: limits.flat().map((limit) => ({ ...limit, configuredLimit: findConfigured(limit, before) })),
       skipped: toSkipped(skipped),
