@@ -191,9 +191,9 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'idle-circuit-stays-open',
-    file: 'src/gateway/app/health.ts',
-    find: "if (!mayCall) return 'failing'",
-    replace: "if (!mayCall || engine.circuit === 'open') return 'failing'",
+    file: 'src/core/engine/engine.ts',
+    find: '    this.#breaker?.halfOpen()\n',
+    replace: '',
   },
   {
     name: 'unknown-network-said-to-be-none',

@@ -11,14 +11,18 @@ import type { Connection } from '../../src/command/redis/connection.ts'
 import { openDatabase } from '../../src/command/redis/open-database.ts'
 import { KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
 import { decorate } from '../../src/core/engine/stages/stage.ts'
+import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
+import type { RequestPolicy } from '../../src/core/model/policy.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
 import type { Backend } from '../../src/core/store/backend.ts'
 import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
+import { createDigestCharge, readUsage } from '../../src/gateway/callers/caller-charges.ts'
 import { findNextRequest } from '../../src/gateway/callers/next-request.ts'
 import { createRulesReader } from '../../src/gateway/callers/ruled-charges.ts'
 import { createHandler } from '../../src/gateway/create-handler.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
 import { ADMIN_TOKEN } from '../support/operator.ts'
 import { ownRedis } from '../support/own-redis.ts'
 import { expectProperty } from '../support/property.ts'
@@ -336,6 +340,8 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
         count(`health ${health.store.state}`)
         expect([health.store.state === 'answers', health.status === 'ok']).toEqual([isDecided, isDecided])
 
+        if (event === 'idle circuit') expect(health.store.state).toBe('answers')
+
         // Rules
         const expected =
           isLost && event === 'lost' ? 'lost' : rules || event === 'edited when lost' ? 'active' : 'deployed'
@@ -427,6 +433,42 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
         }
       }),
       400,
+    ))
+})
+
+const LOWERED = fc.record({
+  algorithm: fc.constantFrom(...ALGORITHM_NAMES),
+  taken: fc.integer({ min: 1, max: 30 }),
+  limit: fc.integer({ min: 1, max: 30 }),
+})
+
+describe.each(Object.entries(PLACES))('%s', (_name, place) => {
+  test('what was used is told, although the limit was lowered since', () =>
+    expectProperty(
+      fc.asyncProperty(LOWERED, async ({ algorithm, taken, limit }) => {
+        const { limits: store } = await place.open()
+        const table = (units: number) => ({
+          name: 'api',
+          algorithm,
+          limits: algorithm === 'concurrency' ? `${units}` : `${units}/1h`,
+        })
+        const load = (units: number) =>
+          loadConfig({ UPSTREAM_URL: 'https://api.test', RATE_LIMITS: 'off', POLICIES: [table(units)] })
+            .policies[0] as RequestPolicy
+        const [before, after] = [load(30), load(limit)].map((policy) => createDigestCharge(policy, DIGEST, 'said'))
+        if (!before || !after) throw new Error('no charge')
+        for (let slot = 1; slot <= taken; slot++) {
+          const charge = algorithm === 'concurrency' ? { ...before, slot } : before
+          await store.decide({ action: 'take', permits: 1, charges: [charge] })
+        }
+        const { limits } = await readUsage(store, [after])
+        const [told] = limits[0] ?? []
+        expect(told?.remaining).toBe(Math.max(0, limit - taken))
+        // A bucket by another rate lacks whole units, and is refilled meanwhile.
+        if (algorithm === 'token-bucket') expect(Math.abs((told?.used ?? 0) - taken)).toBeLessThanOrEqual(1)
+        else expect(told?.used).toBe(taken)
+      }),
+      100,
     ))
 })
 

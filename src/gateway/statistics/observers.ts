@@ -110,7 +110,7 @@ export function createAnalyticsWriter(dataset: AnalyticsEngineDataset, log: Log)
 }
 
 /** Reads where a request comes from as Cloudflare knows it, e.g. `DE`. */
-function readCountry(request: ReceivedRequest): string | undefined {
+export function readCountry(request: ReceivedRequest): string | undefined {
   const country = (request.cf as { readonly country?: unknown } | null | undefined)?.country
   return typeof country === 'string' && /^[A-Z\d]{2}$/.test(country) ? country : undefined
 }
