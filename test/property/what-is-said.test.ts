@@ -98,8 +98,13 @@ let nowMs = 0
 beforeEach(() => {
   nowMs = Date.UTC(2026, 10, 28, 12)
   vi.useFakeTimers({ toFake: ['Date'], now: nowMs })
+  // What so many gateways log.
+  for (const level of ['log', 'warn', 'error'] as const) vi.spyOn(console, level).mockImplementation(() => {})
 })
-afterEach(() => void vi.useRealTimers())
+afterEach(() => {
+  vi.useRealTimers()
+  vi.restoreAllMocks()
+})
 
 /** A gateway in this process, over a store that can be away, or slow. */
 class Site {
@@ -432,7 +437,7 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
           expect(findTone(listSigns({ ...known, [one]: undefined }))).not.toBe('good')
         }
       }),
-      400,
+      1_000,
     ))
 })
 
