@@ -108,7 +108,30 @@ export function formatMinute(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 }
 
-/** @param kind as the API names it */
+/** When something happened last, e.g. in a table. @param ms 0: it is not known to have happened */
+export function formatLast(ms: number): string {
+  return ms === 0 ? '–' : formatMoment(ms)
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  limited: 'limited',
+  deprioritized: 'units reserved for higher priorities',
+  shed: 'shed: the API is overloaded',
+  blocked: 'blocked by a rule',
+  unidentified: 'no identity',
+  bad_request: 'bad request',
+  invalid_cost: 'bad request: its cost',
+  ambiguous_path: 'bad request: its path',
+  unavailable: 'the store was unavailable, and a policy fails closed',
+  failed: 'the gateway itself failed',
+  upstream: 'the API failed, or did not answer',
+}
+
+/** Why a request was refused, or has failed. */
+export function describeOutcome(outcome: string): string {
+  return OUTCOMES[outcome] ?? outcome
+}
+
 /** @returns the kind of a store, with the databases of several that do not answer */
 export function formatStore({ kind, shards = {} }: Status['store']): string {
   const away = Object.entries(shards).filter(([, { reachable, circuit }]) => !reachable || circuit !== 'closed')

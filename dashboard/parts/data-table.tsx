@@ -10,7 +10,7 @@ export interface DataColumn<Row> {
   readonly cell?: (row: Row) => ComponentChildren
 }
 
-export interface DataTableProps<Row> extends Pick<TableProps<Row>, 'label' | 'rows' | 'toKey'> {
+export interface DataTableProps<Row> extends Pick<TableProps<Row>, 'label' | 'rows' | 'toKey' | 'brief'> {
   readonly columns: readonly DataColumn<Row>[]
 }
 
@@ -23,7 +23,7 @@ interface Order {
 }
 
 /** A table that can be searched, and sorted by any column. */
-export function DataTable<Row>({ label, columns, rows, toKey }: DataTableProps<Row>) {
+export function DataTable<Row>({ label, columns, rows, toKey, brief }: DataTableProps<Row>) {
   const [search, setSearch] = useState('')
   const [order, setOrder] = useState<Order>()
   const words = search.trim().toLowerCase()
@@ -59,7 +59,7 @@ export function DataTable<Row>({ label, columns, rows, toKey }: DataTableProps<R
           onInput={(event) => setSearch(event.currentTarget.value)}
         />
       )}
-      <Table label={label} columns={sortable} rows={shown} toKey={toKey} />
+      <Table label={label} columns={sortable} rows={shown} toKey={toKey} brief={brief} />
     </>
   )
 }

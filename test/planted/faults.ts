@@ -208,10 +208,10 @@ export const FAULTS: readonly Fault[] = [
     replace: 'const { blocked } = await applyRules([before])\n  const charges = [before]',
   },
   {
-    name: 'decided-without-store-said-to-be-well',
+    name: 'loading-said-to-be-well',
     file: 'dashboard/signs.ts',
-    find: "tone: withoutStore > 0 ? 'warn' : 'good'",
-    replace: "tone: withoutStore > 1e9 ? 'warn' : 'good'",
+    find: "{ name: 'Statistics', tone: 'unknown',",
+    replace: "{ name: 'Statistics', tone: 'plain',",
   },
   {
     name: 'used-cut-at-a-lowered-limit',

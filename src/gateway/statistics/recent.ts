@@ -5,8 +5,8 @@ import { NO_SKETCH, type Period, type Sketch } from '../../core/store/counters.t
 import type { Observed } from '../../http/response/exchange.ts'
 import { findStatus as findOwnStatus } from '../../http/response/refusal.ts'
 import { describe } from '../api/schema.ts'
+import { readCountry } from './label.ts'
 import { EVERYWHERE } from './metrics.ts'
-import { readCountry } from './observers.ts'
 import { findRefusedCallers, findRefusingLimits } from './outcomes.ts'
 
 /** Name of their sketch: the store keeps those that came last, as they rank above all before. */
