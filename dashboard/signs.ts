@@ -2,7 +2,7 @@
 import { listNames } from '../src/core/runtime/names.ts'
 import type { Counted, Policies, Status } from './answers.ts'
 import { findLast, sumRefused, sumTotal } from './figures.ts'
-import { formatCount, formatMinute, formatShare, formatSpan, formatStore } from './words.ts'
+import { describeMinute, formatCount, formatShare, formatSpan, formatStore } from './words.ts'
 
 export interface Sign {
   readonly name: string
@@ -85,7 +85,7 @@ function listCountedSigns(counted: Counted, longer: Counted | undefined): Sign[]
   const unanswered = requests.unavailable + requests.failed
   const last = (count: (numbers: Counted['total']) => number) => {
     const atMs = findLast(counted, count)
-    return atMs === undefined ? '' : `, last in the ${counted.resolution} of ${formatMinute(atMs)}`
+    return atMs === undefined ? '' : `, last at ${describeMinute(atMs)}`
   }
   return [
     {

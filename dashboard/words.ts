@@ -108,9 +108,13 @@ export function formatMinute(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 }
 
-/** When something happened last, e.g. in a table. @param ms 0: it is not known to have happened */
-export function formatLast(ms: number): string {
-  return ms === 0 ? '–' : formatMoment(ms)
+export function isToday(ms: number): boolean {
+  return new Date(ms).toDateString() === new Date().toDateString()
+}
+
+/** The minute of a moment; of today, only the time. */
+export function describeMinute(ms: number): string {
+  return isToday(ms) ? formatTime(ms, 0) : formatMinute(ms)
 }
 
 const OUTCOMES: Readonly<Record<string, string>> = {

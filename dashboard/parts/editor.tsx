@@ -103,7 +103,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
       </div>
       <div id="check" role="status">
         {isUntouched && tables?.length === 0 ? (
-          <p class="quiet">No policies beside RATE_LIMITS. Add one here, without a deploy.</p>
+          <p class="quiet">No policies but that of RATE_LIMITS. Add one here, without a deploy.</p>
         ) : problems.length > 0 ? (
           <ul class="wrong">
             {problems.map((problem) => (
@@ -188,7 +188,7 @@ function PolicyForm({ text, onChange }: { text: string; onChange: (text: string)
     write(tables.map((each) => (each === table ? { ...each, [key]: value === '' ? undefined : value } : each)))
   return (
     <div class="form">
-      <label>
+      <label hidden={!table}>
         Policy to edit
         <select
           value={tables.indexOf(table ?? {})}

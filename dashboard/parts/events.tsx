@@ -1,8 +1,9 @@
 /** The last refusals and failures, one by one: who met what, where, and why. */
 import type { Counted } from '../answers.ts'
-import { describeOutcome, formatMoment } from '../words.ts'
+import { describeOutcome } from '../words.ts'
 import { CallerLink } from './caller-link.tsx'
 import { DataTable } from './data-table.tsx'
+import { Moment } from './moment.tsx'
 
 type Event = Counted['recent'][number]
 
@@ -17,7 +18,7 @@ export function Events({ counted: { recent, refused } }: { counted: Counted }) {
         <EventTable events={recent} labels={labels} />
       )}
       <p class="quiet">
-        Of each 20 seconds, isolate, caller, policy and outcome the last one; of all, the last 50 of the period.
+        Of each 20 seconds, isolate, caller, policy and outcome one is kept; of all, the last 50 of the period.
       </p>
     </section>
   )
@@ -30,15 +31,24 @@ export interface EventTableProps {
 }
 
 export function EventTable({ events, labels }: EventTableProps) {
+  const byKind = new Map<string, Event[]>()
+  for (const event of events) {
+    const { atMs: _, ...kind } = event
+    const key = JSON.stringify(kind)
+    byKind.set(key, [...(byKind.get(key) ?? []), event])
+  }
   const findWhy = ({ policy, rule }: Event) => policy ?? rule ?? ''
   return (
     <DataTable
       label="Last refusals and failures"
-      rows={events}
-      toKey={(event) => JSON.stringify(event)}
+      rows={[...byKind].flatMap(([key, [event, ...before]]) =>
+        event ? [{ ...event, key, before: before.length }] : [],
+      )}
+      toKey={({ key }) => key}
       columns={[
-        { name: 'when', value: ({ atMs }) => atMs, cell: ({ atMs }) => formatMoment(atMs) },
-        { name: 'status', value: ({ status }) => status ?? 0, cell: ({ status }) => status ?? '' },
+        { name: 'when', value: ({ atMs }) => atMs, cell: ({ atMs }) => <Moment ms={atMs} />, isText: true },
+        { name: 'before', value: ({ before }) => before, cell: ({ before }) => before > 0 && `${before} like it` },
+        { name: 'status', value: ({ status }) => `${status ?? ''}` },
         { name: 'why', value: ({ outcome }) => describeOutcome(outcome) },
         { name: 'by', value: findWhy },
         ...(labels
@@ -53,11 +63,11 @@ export function EventTable({ events, labels }: EventTableProps) {
           : []),
         {
           name: 'route',
-          value: ({ method, route }) => (route === null || route === '*' ? (method ?? '') : route),
+          value: ({ method, route }) => (route === null || route === '*' ? `${method ?? ''} ${route ?? ''}` : route),
         },
         { name: 'country', value: ({ country }) => country ?? '' },
       ]}
-      brief={['status', 'why']}
+      brief={['status', 'why', 'caller']}
     />
   )
 }

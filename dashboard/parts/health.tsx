@@ -26,6 +26,8 @@ export function Health({ signs }: { signs: readonly Sign[] }) {
       .map(({ name, text }) => `${name}: ${text}`)
       .join('; ')
   const unknown = list('unknown')
+  // What the line says is not said twice.
+  const others = signs.filter((sign) => (tone === 'unknown' ? sign.tone !== 'unknown' : !/bad|warn/.test(sign.tone)))
   return (
     <section class={`health ${tone}`} aria-label="Health">
       <p>
@@ -37,7 +39,7 @@ export function Health({ signs }: { signs: readonly Sign[] }) {
         </strong>
       </p>
       <dl>
-        {signs.map(({ name, text, tone }) => (
+        {others.map(({ name, text, tone }) => (
           <div key={name}>
             <dt>{name}</dt>
             <dd>

@@ -94,7 +94,7 @@ function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
             { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
             { name: 'action', cell: ({ action }) => action },
             { name: 'actor', cell: ({ actor }) => actor },
-            { name: 'comment', cell: ({ comment }) => <bdi>{comment}</bdi> },
+            { name: 'comment', cell: ({ comment }) => comment && <bdi>{comment}</bdi> },
           ]}
         />
       )}

@@ -30,14 +30,14 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
           name: 'maximum',
           like: 'number',
           cell: ({ limit, configuredLimit, unlimited, shadow }) => (
-            <>
+            <span>
               {formatCount(limit)}
               {unlimited && <span class="quiet"> (unlimited)</span>}
               {shadow && <span class="quiet"> (shadow mode)</span>}
               {!unlimited && limit !== configuredLimit && (
                 <span class="quiet"> (a rule; others {formatCount(configuredLimit)})</span>
               )}
-            </>
+            </span>
           ),
         },
         {

@@ -10,11 +10,12 @@ import { DataTable } from '../parts/data-table.tsx'
 import { Shape } from '../parts/health.tsx'
 import { History } from '../parts/history.tsx'
 import { Limits } from '../parts/limits.tsx'
+import { Moment } from '../parts/moment.tsx'
 import { useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { KINDS, type Kind, parseTarget, type Target } from '../target.ts'
-import { describeLimit, formatLast, formatMoment, formatRange, isForEveryone } from '../words.ts'
+import { describeLimit, formatMoment, formatRange, isForEveryone } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
 const KNOWN_EVERY_MS = 10_000
@@ -310,7 +311,12 @@ function KnownCallers() {
               cell: (row) => <CallerLink {...row} />,
             },
             { name: 'what', value: ({ what }) => what },
-            { name: 'last refused', value: ({ lastMs }) => lastMs, cell: ({ lastMs }) => formatLast(lastMs) },
+            {
+              name: 'last refused',
+              value: ({ lastMs }) => lastMs,
+              cell: ({ lastMs }) => <Moment ms={lastMs} />,
+              isText: true,
+            },
           ]}
           brief={['what']}
         />

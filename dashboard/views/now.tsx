@@ -1,6 +1,6 @@
 /** Overview: whether anything is wrong, who is refused by what, and how the store is. */
 import { useMemo, useState } from 'preact/hooks'
-import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/gateway/statistics/outcomes.ts'
+import type { PolicyOutcome } from '../../src/gateway/statistics/outcomes.ts'
 import type { ActivePolicy, Counted, Policies as PoliciesAnswer, Status } from '../answers.ts'
 import { estimateDollars, listOverTime, listRefusals, readLatency, sumRefused } from '../figures.ts'
 import { CallerLink } from '../parts/caller-link.tsx'
@@ -8,10 +8,11 @@ import { DataTable } from '../parts/data-table.tsx'
 import { Events } from '../parts/events.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Health } from '../parts/health.tsx'
+import { Moment } from '../parts/moment.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { listSigns } from '../signs.ts'
-import { describeLimits, formatCount, formatLast, formatRange, formatShare, formatSpan, formatStore } from '../words.ts'
+import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStore } from '../words.ts'
 
 /** Twice as often as isolates send what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -170,7 +171,7 @@ function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
   )
 }
 
-/** Requests of a policy by outcome; they add up to the last one. */
+/** Requests of a policy by outcome. */
 const OUTCOMES_SHOWN = {
   admitted: ['admitted'],
   limited: ['limited'],
@@ -180,7 +181,6 @@ const OUTCOMES_SHOWN = {
   'no identity (401)': ['unidentified'],
   'bad request (400)': ['bad_request'],
   'unavailable (503)': ['unavailable'],
-  total: POLICY_OUTCOMES,
 } as const satisfies Readonly<Record<string, readonly PolicyOutcome[]>>
 
 interface PoliciesProps {
@@ -219,7 +219,8 @@ function Policies({ policies, counted }: PoliciesProps) {
   const lastRefused = {
     name: 'last refused',
     value: findLastMs,
-    cell: (policy: ActivePolicy) => formatLast(findLastMs(policy)),
+    cell: (policy: ActivePolicy) => <Moment ms={findLastMs(policy)} />,
+    isText: true,
   }
   const units = { name: 'units', value: countUnits, cell: (policy: ActivePolicy) => formatCount(countUnits(policy)) }
   return (
@@ -257,6 +258,7 @@ function Policies({ policies, counted }: PoliciesProps) {
           ...(counted ? [lastRefused] : []),
         ]}
         brief={counted ? ['limited'] : ['limits']}
+        sortedBy="limited"
       />
     </section>
   )
@@ -271,9 +273,11 @@ function cutList(lines: readonly string[]): readonly string[] {
 
 function Lines({ lines }: { lines: readonly string[] }) {
   return (
-    <div>
+    <div class="lines">
       {lines.map((line) => (
-        <div key={line}>{line}</div>
+        <div key={line} title={line}>
+          {line}
+        </div>
       ))}
     </div>
   )
@@ -329,7 +333,7 @@ function MostRefused({ counted: { refused, recent } }: { counted: Counted }) {
             },
             { name: 'policy', value: ({ policy }) => policy },
             { name: 'refused', value: ({ max }) => max, cell: ({ min, max }) => formatRange(min, max) },
-            { name: 'last refused', value: findLastMs, cell: (row) => formatLast(findLastMs(row)) },
+            { name: 'last refused', value: findLastMs, cell: (row) => <Moment ms={findLastMs(row)} />, isText: true },
           ]}
           brief={['policy', 'refused']}
         />

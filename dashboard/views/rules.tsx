@@ -122,7 +122,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
             { name: 'target', cell: ({ entry }) => formatTarget(entry) },
             { name: 'effect', cell: ({ kind, entry }) => HOW[kind](entry) },
             { name: 'until', cell: ({ entry: { until } }) => (until ? formatMoment(Date.parse(until)) : 'never') },
-            { name: 'reason', cell: ({ entry }) => <bdi>{entry.reason}</bdi> },
+            { name: 'reason', cell: ({ entry }) => entry.reason && <bdi>{entry.reason}</bdi> },
             { name: 'refused in 24 hours', like: 'number', cell: findRefused },
             {
               name: 'remove',
@@ -250,7 +250,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
           { name: 'version', cell: ({ version }) => version },
           { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
           { name: 'actor', cell: ({ actor }) => actor },
-          { name: 'comment', cell: ({ comment }) => <bdi>{comment}</bdi> },
+          { name: 'comment', cell: ({ comment }) => comment && <bdi>{comment}</bdi> },
           {
             name: 'roll back',
             head: <span class="unseen">roll back</span>,

@@ -2,7 +2,7 @@
 import { sleep } from '../core/runtime/sleep.ts'
 import { describeActive } from '../gateway/admin/change-rules.ts'
 import { listDoubts } from '../gateway/callers/next-request.ts'
-import { createRulesReader } from '../gateway/callers/ruled-charges.ts'
+import { createRulesReader } from '../gateway/callers/rule-effects.ts'
 import { readActiveRules } from '../gateway/rules/active-rules.ts'
 import { integer } from '../http/config/values.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
@@ -138,11 +138,11 @@ function formatLook(name: string, server: ServerState, findings: Found, terminal
 
 function formatList(title: string, rows: readonly KeyRow[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
-  const isAnyRuled = rows.some(({ effect }) => effect !== null)
+  const hasEffects = rows.some(({ effect }) => effect !== null)
   const cells = rows.map(({ unitsPerS, looks, looksAtLimit, ...row }) => ({
     policy: row.policy,
     caller: row.digest,
-    ...(isAnyRuled && { rule: row.effect ?? '' }),
+    ...(hasEffects && { rule: row.effect ?? '' }),
     'units/s': unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
     'fullest limit': row.plan === null ? row.limitName : `${row.limitName}, if on ${row.plan}`,
     used: row.used,

@@ -197,7 +197,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'unknown-network-said-to-be-none',
-    file: 'src/gateway/callers/ruled-charges.ts',
+    file: 'src/gateway/callers/rule-effects.ts',
     find: "parseKnownBy(rule.cidr === undefined ? (rule.by ?? '') : 'ip')",
     replace: "parseKnownBy(rule.by ?? '')",
   },

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import type * as asked from '../../dashboard/answers.ts'
+import type * as dashboard from '../../dashboard/answers.ts'
 import { findTone, listSigns } from '../../dashboard/signs.ts'
 import type { Connection } from '../../src/command/redis/connection.ts'
 import { openDatabase } from '../../src/command/redis/open-database.ts'
@@ -20,7 +20,7 @@ import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import { createDigestCharge, readUsage } from '../../src/gateway/callers/caller-charges.ts'
 import { findNextRequest } from '../../src/gateway/callers/next-request.ts'
-import { createRulesReader } from '../../src/gateway/callers/ruled-charges.ts'
+import { createRulesReader } from '../../src/gateway/callers/rule-effects.ts'
 import { createHandler } from '../../src/gateway/create-handler.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { ADMIN_TOKEN } from '../support/operator.ts'
@@ -302,9 +302,9 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
         }
 
         if (isLost && event === 'edited when lost') {
-          const listed = await site.read<asked.RulesNow>('/rules')
+          const listed = await site.read<dashboard.RulesNow>('/rules')
           await site.read('/block', { target: { token: 'other' } })
-          const now = await site.read<asked.RulesNow>('/rules')
+          const now = await site.read<dashboard.RulesNow>('/rules')
           expect(now.isolate.state).toBe('active')
           expect(now.rules).toEqual({
             ...listed.rules,
@@ -320,9 +320,9 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
         }
 
         // Everything is asked before the request comes.
-        const health = await site.read<asked.Status>('/status')
-        const active = await site.read<asked.Policies>('/policies')
-        const listed = await site.read<asked.RulesNow>('/rules')
+        const health = await site.read<dashboard.Status>('/status')
+        const active = await site.read<dashboard.Policies>('/policies')
+        const listed = await site.read<dashboard.RulesNow>('/rules')
         const caller = {
           token: 'a',
           ...(knows.ip && { ip: IP }),
@@ -334,7 +334,7 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
           }),
         }
         const usageAnswer = await site.ask('/usage', { caller })
-        const usage = usageAnswer.status === 200 ? ((await usageAnswer.json()) as asked.CallerUsage) : undefined
+        const usage = usageAnswer.status === 200 ? ((await usageAnswer.json()) as dashboard.CallerUsage) : undefined
         const isWell = !site.isAway && !site.isSlow
         const top = isWell ? await look(site, backend, place, active) : undefined
 
@@ -369,8 +369,8 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
         const isLifted = (block: Named) => allows.some((one) => isNamed(one) && (isByDigest(block) || !isByDigest(one)))
         const isBlocked = blocks.some((one) => isNamed(one) && !isLifted(one)) && story.mode === 'enforce'
         expect(status === 403).toBe(isBlocked)
-        const told = response.headers.get('RateLimit-Policy') ?? ''
-        for (const [, name = ''] of told.matchAll(/"([\w-]+)-1h"/g)) {
+        const policyField = response.headers.get('RateLimit-Policy') ?? ''
+        for (const [, name = ''] of policyField.matchAll(/"([\w-]+)-1h"/g)) {
           expect(active.policies.map((policy) => policy.name)).toContain(name)
         }
 
@@ -404,10 +404,10 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
 
         // top
         if (top && status === 429) {
-          const isTold = [...top.atLimit, ...top.busiest].some(
+          const isListed = [...top.atLimit, ...top.busiest].some(
             (row) => row.looksAtLimit > 0 || row.undecided.length > 0 || row.plan !== null,
           )
-          expect(isTold).toBe(true)
+          expect(isListed).toBe(true)
         }
         for (const row of top?.atLimit ?? []) {
           count('top at limit')
@@ -420,7 +420,7 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
         site.isAway = false
         site.isSlow = false
         await site.end()
-        const counted = await site.read<asked.Counted>('/statistics?by=hour&periods=2')
+        const counted = await site.read<dashboard.Counted>('/statistics?by=hour&periods=2')
         const { requests, degraded } = counted.total
         const sum = (of: number) => site.statuses.filter((one) => one === of).length
         expect(requests).toMatchObject({
@@ -470,17 +470,17 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
           await store.decide({ action: 'take', permits: 1, charges: [charge] })
         }
         const { limits } = await readUsage(store, [after])
-        const [told] = limits[0] ?? []
-        expect(told?.remaining).toBe(Math.max(0, limit - taken))
+        const [reported] = limits[0] ?? []
+        expect(reported?.remaining).toBe(Math.max(0, limit - taken))
         // A bucket by another rate lacks whole units, and is refilled meanwhile.
-        if (algorithm === 'token-bucket') expect(Math.abs((told?.used ?? 0) - taken)).toBeLessThanOrEqual(1)
-        else expect(told?.used).toBe(taken)
+        if (algorithm === 'token-bucket') expect(Math.abs((reported?.used ?? 0) - taken)).toBeLessThanOrEqual(1)
+        else expect(reported?.used).toBe(taken)
       }),
       100,
     ))
 })
 
-async function look(site: Site, backend: Backend, place: Place, { active }: asked.Policies) {
+async function look(site: Site, backend: Backend, place: Place, { active }: dashboard.Policies) {
   const watch = place.watch?.(backend)
   const { config, gateway } = site.parts
   const found = await gateway.rulesEngine?.look()

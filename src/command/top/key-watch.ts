@@ -8,7 +8,7 @@ import {
   listAssumedPlans,
   readUsage,
 } from '../../gateway/callers/caller-charges.ts'
-import { createDigestTest, listUndecided, type RuledCharges } from '../../gateway/callers/ruled-charges.ts'
+import { createDigestTest, listUndecided, type RuleEffects } from '../../gateway/callers/rule-effects.ts'
 import type { Rules } from '../../gateway/rules/document.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Connection } from '../redis/connection.ts'
@@ -35,7 +35,7 @@ export interface ActiveKeys {
   readonly ownKeys: OwnKeys
   readonly rules: Rules
   /** Finds what the rules make of the charge of a digest. */
-  readonly applyRules: (charges: readonly CallerCharge[]) => Promise<RuledCharges>
+  readonly applyRules: (charges: readonly CallerCharge[]) => Promise<RuleEffects>
 }
 
 interface Watched {
@@ -74,13 +74,13 @@ export class KeyWatch {
     // Keys that have become idle leave the lists, so more are read than are shown.
     const listed = [...this.#listBusiest().slice(0, 2 * rows), ...this.#listAtLimit().slice(0, 2 * rows)]
     const keys = new Set([...(await this.#scanNext(active)), ...listed.map(({ charge }) => charge.key)])
-    const ruled: Ruled[] = []
+    const found: ActiveKey[] = []
     for (const key of keys) {
       const charge = active.ownKeys.findCharge(key)
-      if (charge) ruled.push(await applyActive(charge, active))
+      if (charge) found.push(await applyActive(charge, active))
       else this.#watched.delete(key)
     }
-    for (let first = 0; first < ruled.length; first += BATCH) await this.#read(ruled.slice(first, first + BATCH))
+    for (let first = 0; first < found.length; first += BATCH) await this.#read(found.slice(first, first + BATCH))
     const share = this.#cursor === '0' ? 1 : findShareOfTable(this.#cursor)
     const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
     const isFresh = ({ readAtLook }: Watched) => readAtLook === this.#look
@@ -126,26 +126,26 @@ export class KeyWatch {
     }
   }
 
-  async #read(ruled: readonly Ruled[]): Promise<void> {
-    const charges = ruled.map(({ charge }) => charge)
+  async #read(keys: readonly ActiveKey[]): Promise<void> {
+    const charges = keys.map(({ charge }) => charge)
     let usage: Awaited<ReturnType<typeof readUsage>>
     try {
       usage = await readUsage(this.#options.store, charges)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       // One of the keys holds something other than its name says.
-      if (ruled.length > 1) for (const each of ruled) await this.#read([each])
+      if (keys.length > 1) for (const each of keys) await this.#read([each])
       else if (/WRONGTYPE|user_script|Lua/.test(error.message)) this.#watched.delete(charges[0]?.key ?? '')
       else throw error
       return
     }
-    for (const [index, each] of ruled.entries()) {
+    for (const [index, each] of keys.entries()) {
       this.#remember(each, { nowMs: usage.nowMs, limits: usage.limits[index] ?? [] })
     }
   }
 
-  #remember(ruled: Ruled, look: Look): void {
-    const { charge } = ruled
+  #remember(active: ActiveKey, look: Look): void {
+    const { charge } = active
     const { key } = charge
     const before = this.#watched.get(key)
     this.#watched.delete(key)
@@ -153,7 +153,7 @@ export class KeyWatch {
     const looks = (before?.looks ?? 0) + 1
     const looksAtLimit = (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0)
     const unitsPerS = countUnitsPerSecond(charge.policy, look, before?.look)
-    this.#watched.set(key, { ...ruled, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
+    this.#watched.set(key, { ...active, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
     const [oldest = ''] = this.#watched.keys()
     if (this.#watched.size > MAX_REMEMBERED) this.#watched.delete(oldest)
   }
@@ -178,10 +178,10 @@ function compareRates(a: Watched, b: Watched): number {
   return (b.unitsPerS ?? 0) - (a.unitsPerS ?? 0) || share(b) - share(a)
 }
 
-type Ruled = Pick<Watched, 'charge' | 'effect' | 'undecided'>
+type ActiveKey = Pick<Watched, 'charge' | 'effect' | 'undecided'>
 
 /** Finds what is active for a key. */
-async function applyActive(before: CallerCharge, { rules, applyRules }: ActiveKeys): Promise<Ruled> {
+async function applyActive(before: CallerCharge, { rules, applyRules }: ActiveKeys): Promise<ActiveKey> {
   const { charges, blocked } = await applyRules([before])
   const [charge = before] = charges
   const isOverridden = charge.plan !== charge.planName
@@ -193,7 +193,11 @@ async function applyActive(before: CallerCharge, { rules, applyRules }: ActiveKe
         ? 'override'
         : null
   const effect = blocked && !blocked.isShadow ? `blocked, ${blocked.status}` : ofCharge
-  return { charge, effect, undecided: listUndecided(rules, createDigestTest([charge]), Date.now()) }
+  return {
+    charge,
+    effect,
+    undecided: listUndecided(rules, createDigestTest(rules, [charge], charge.digest), Date.now()),
+  }
 }
 
 function toRow({ charge, effect, undecided, look, unitsPerS, looks, looksAtLimit }: Watched) {

@@ -52,5 +52,8 @@ export function listDoubts(active: Usage['active'], undecided: readonly string[]
     unknown: [`Whether there are newer rules than version ${version} is not known: the store does not answer.`],
   } as const satisfies Record<typeof state, readonly string[]>
   if (undecided.length === 0) return doubts[state]
-  return [...doubts[state], `Rules by ${undecided.join(', ')} may decide otherwise: that is not known of this caller.`]
+  return [
+    ...doubts[state],
+    `Rules by ${undecided.join(', ')} may decide otherwise: what this caller has there is not known here.`,
+  ]
 }

@@ -99,10 +99,10 @@ function replaceTable(value: unknown, [index, key, plan]: OptionError['path']): 
     if (at !== index) return table
     if (key === 'name') return { ...table, name: `stand-in-${at}` }
     const plans = readPlans(table)
-    if (key === 'limits' && plans && plan !== undefined) return { ...table, limits: omit(plans, plan) }
+    if (key === 'limits' && plans && plan !== undefined) return { ...table, limits: removeKey(plans, plan) }
     if (key === 'limits') return { ...table, limits: STAND_IN_LIMITS }
     if (key === 'default_plan' && plans) return { ...table, default_plan: Object.keys(plans)[0] }
-    if (key !== undefined) return omit(table, key)
+    if (key !== undefined) return removeKey(table, key)
     // It keeps its name, so that a repeated name is still found.
     const isNamed = typeof table?.name === 'string' && NAME.pattern.test(table.name)
     return { name: isNamed ? table.name : `stand-in-${at}`, limits: STAND_IN_LIMITS }
@@ -113,7 +113,7 @@ function readPlans(table: Table | undefined): Table | undefined {
   return typeof table?.limits === 'object' && table.limits !== null ? (table.limits as Table) : undefined
 }
 
-function omit(table: Table, key: string | number): Table {
+function removeKey(table: Table, key: string | number): Table {
   return Object.fromEntries(Object.entries(table).filter(([name]) => name !== key))
 }
 

@@ -17,14 +17,14 @@ const EVENT = {
   ...{ rule: null, country: 'DE' },
 }
 
-const sketchOf = (recent: RecentRefusals) => ({ sketches: new Map([[RECENT, recent.toSketch()]]) })
+const createSketches = (recent: RecentRefusals) => ({ sketches: new Map([[RECENT, recent.toSketch()]]) })
 
 test('RecentRefusals keeps the latest of each caller, policy and outcome, and of all the last twenty', () => {
   const recent = new RecentRefusals()
   for (let at = 0; at < 100; at++) recent.add(NOW_MS + at, EVENT)
-  expect(readRecent(sketchOf(recent))).toEqual([{ atMs: NOW_MS + 99, ...EVENT }])
+  expect(readRecent(createSketches(recent))).toEqual([{ atMs: NOW_MS + 99, ...EVENT }])
   for (let at = 0; at < 100; at++) recent.add(NOW_MS + 100 + at, { ...EVENT, digest: `${at}` })
-  const kept = readRecent(sketchOf(recent))
+  const kept = readRecent(createSketches(recent))
   expect(kept.map(({ atMs }) => atMs - NOW_MS)).toEqual(Array.from({ length: 20 }, (_, at) => 199 - at))
 })
 
@@ -34,7 +34,7 @@ test('RecentRefusals cuts what is long, and stores nothing that a sketch cannot 
   recent.add(NOW_MS, { ...EVENT, status: null, method: null, rule })
   const [item] = recent.toSketch().items
   expect(item?.name).toMatch(/^[!-~]{1,1500}$/)
-  expect(readRecent(sketchOf(recent))).toMatchObject([{ status: null, method: null, rule: rule.slice(0, 80) }])
+  expect(readRecent(createSketches(recent))).toMatchObject([{ status: null, method: null, rule: rule.slice(0, 80) }])
 })
 
 test('of what many isolates send, the store keeps the last', async () => {
@@ -42,7 +42,7 @@ test('of what many isolates send, the store keeps the last', async () => {
   for (let flush = 0; flush < 30; flush++) {
     const recent = new RecentRefusals()
     for (let at = 0; at < 10; at++) recent.add(NOW_MS + 10 * flush + at, { ...EVENT, digest: `${flush}-${at}` })
-    const minute = { startMs: NOW_MS, counts: new Map<string, number>(), ...sketchOf(recent) }
+    const minute = { startMs: NOW_MS, counts: new Map<string, number>(), ...createSketches(recent) }
     await counters.add({ source: `${flush % 3}`, number: flush + 1, minutes: [minute] })
   }
   for (const resolution of ['minute', 'hour'] as const) {

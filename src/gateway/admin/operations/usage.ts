@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { type IdentitySource, isCallerSource, isShared } from '../../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../../core/model/policy.ts'
 import { type CallerCharge, isGiven, type LimitUsage, readUsage } from '../../callers/caller-charges.ts'
-import { createDigestTest, createRulesReader, listUndecided, type RuledCharges } from '../../callers/ruled-charges.ts'
+import { createDigestTest, createRulesReader, listUndecided, type RuleEffects } from '../../callers/rule-effects.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import * as answers from '../answers.ts'
 import { callerQuery, findCharges, toSkipped } from '../caller-schema.ts'
@@ -23,7 +23,7 @@ export const usage = defineOperation({
     const { charges, blocked, isAllowed } = await createRulesReader(active.rules, config, now, known)(before)
     const { nowMs, limits } = await readUsage(store, charges)
     const counting = charges.filter((_, index) => limits[index]?.some(({ used }) => used > 0))
-    const isOfDigest = createDigestTest(counting)
+    const isOfDigest = createDigestTest(active.rules, counting, digest)
     const isKnown = (source: IdentitySource) =>
       known ? isCallerSource(source) && isGiven(known, source) : isOfDigest(source)
     return {
@@ -38,7 +38,7 @@ export const usage = defineOperation({
   },
 })
 
-function toBlocked({ status, reason, untilMs, isShadow }: NonNullable<RuledCharges['blocked']>) {
+function toBlocked({ status, reason, untilMs, isShadow }: NonNullable<RuleEffects['blocked']>) {
   return { status, reason: reason ?? null, untilMs: untilMs ?? null, shadow: isShadow }
 }
 

@@ -8,7 +8,7 @@ import { parseKnownBy } from '../rules/target.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
 import type { CallerCharge } from './caller-charges.ts'
 
-export interface RuledCharges {
+export interface RuleEffects {
   /** With the limits that apply. */
   readonly charges: readonly CallerCharge[]
   /** In shadow mode, the block is only logged. */
@@ -28,7 +28,7 @@ export function createRulesReader(rules: Rules, config: RulesConfig, now: () => 
   const logInstead = config.rules?.isShadow ? (blocked: Blocked) => void logged.push(blocked) : undefined
   const readClaim = createClaimReader(caller?.claim)
   const index = new RuleIndex(rules, { ...config, readClaim, isByDigestOnly: caller === undefined, logInstead })
-  return async (charges: readonly CallerCharge[]): Promise<RuledCharges> => {
+  return async (charges: readonly CallerCharge[]): Promise<RuleEffects> => {
     const matched = await index.match(createRequest(caller ?? {}), now(), NO_RESPONSE)
     const isAllowed = matched !== undefined && 'apply' in matched && matched.isAllowed
     const applied = matched && 'apply' in matched ? await matched.apply(charges) : (matched ?? charges)
@@ -72,8 +72,12 @@ export function listUndecided(
   return [...new Set(undecided)]
 }
 
-/** @returns tells of what these charges have one and the same digest, if nothing else is known */
-export function createDigestTest(charges: readonly CallerCharge[]): (source: IdentitySource) => boolean {
-  const sources = new Set(charges.map(({ policy: { by } }) => by.map(formatSource).join('+')))
-  return (source) => sources.size === 1 && sources.has(formatSource(source))
+/**
+ * @param charges that have counted the digest
+ * @returns tells of what it is a digest, as far as they or a rule say
+ */
+export function createDigestTest(rules: Rules, charges: readonly CallerCharge[], digest: string | undefined) {
+  const named = [...rules.blocks, ...rules.allows, ...rules.overrides].find((rule) => rule.by && rule.digest === digest)
+  const sources = new Set(named ? [named.by] : charges.map(({ policy: { by } }) => by.map(formatSource).join('+')))
+  return (source: IdentitySource) => sources.size === 1 && sources.has(formatSource(source))
 }
