@@ -331,7 +331,9 @@ describe('the rules', () => {
     expect(await problem(block, { target: { ip: '192.0.2.2' } })).toMatchObject(invalid)
     expect(await problem(push, { policies: null })).toMatchObject(invalid)
     expect(await problem(rollback, { version: 1, section: 'blocks' })).toMatchObject(invalid)
-    expect(await ask(usage, { caller: { ip: '192.0.2.1' } })).toMatchObject({ blocked: null })
+    // This isolate goes on by the version before.
+    const active = { state: 'invalid', version: 1 }
+    expect(await ask(usage, { caller: { ip: '192.0.2.1' } })).toMatchObject({ active, blocked: { status: 403 } })
     expect(await ask(rollback, { version: 1, section: 'all' })).toEqual({ version: 3, changed: true })
     expect(await ask(rollback, { version: 1, section: 'all' })).toEqual({ version: 3, changed: false })
     expect(await ask(rollback, { version: 0, section: 'all' })).toEqual({ version: 4, changed: true })

@@ -75,7 +75,11 @@ export async function changeRules(
     }
   })
   if (!written) return { edited: { version: known, changed: false }, rules }
-  if (written.kind === 'written') return { edited: { version: written.version, changed: true }, rules }
+  if (written.kind === 'written') {
+    // Whoever has written it is told what it does by the same isolate.
+    await engine.look()
+    return { edited: { version: written.version, changed: true }, rules }
+  }
   if (written.kind !== 'too-large') throw createConflict(written.version)
   throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
 }
