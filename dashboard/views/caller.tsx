@@ -1,7 +1,7 @@
 /** One caller: whether it is limited or blocked, what it has used, and what can be done about it. */
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { findNextRequest, listDoubts, type NextRequest } from '../../src/gateway/admin/next-request.ts'
 import type { CallerError } from '../../src/gateway/callers/caller-in-text.ts'
-import { findNextRequest, listDoubts, type NextRequest } from '../../src/gateway/callers/next-request.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
 import type { ActivePolicy, CallerUsage, Counted, Entry, Policies, RulesNow } from '../answers.ts'
 import { CallerActions } from '../parts/caller-actions.tsx'

@@ -1,12 +1,12 @@
 /** `sluice usage` and `sluice reset`: what a caller has used, and how to delete it. */
 import { sleep } from '../core/runtime/sleep.ts'
+import { listDoubts } from '../gateway/admin/next-request.ts'
 import {
   isSpared,
   LEFT_FOR_EVERYONE,
   usage as readUsage,
   reset as resetCounts,
 } from '../gateway/admin/operations/usage.ts'
-import { listDoubts } from '../gateway/callers/next-request.ts'
 import { formatDuration } from './format.ts'
 import { formatSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'

@@ -1,8 +1,8 @@
 /** `sluice block`, `allow` and `override`: rules about a caller without a deploy. */
 import { Option } from '@commander-js/extra-typings'
+import { listDoubts } from '../gateway/admin/next-request.ts'
 import type { Operation } from '../gateway/admin/operation.ts'
 import * as operations from '../gateway/admin/operations/rules.ts'
-import { listDoubts } from '../gateway/callers/next-request.ts'
 import { isOver } from '../gateway/rules/document.ts'
 import type { Entries, EntryList } from '../gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../gateway/rules/format-rules.ts'

@@ -1,9 +1,9 @@
 /** `sluice top`: the busiest callers, as they are now. */
 import { sleep } from '../core/runtime/sleep.ts'
 import { describeActive } from '../gateway/admin/change-rules.ts'
-import { listDoubts } from '../gateway/callers/next-request.ts'
-import { createRulesReader } from '../gateway/callers/rule-effects.ts'
+import { listDoubts } from '../gateway/admin/next-request.ts'
 import { readActiveRules } from '../gateway/rules/active-rules.ts'
+import { createRulesReader } from '../gateway/rules/rule-effects.ts'
 import { integer } from '../http/config/values.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { openGateway } from './operate/over-database.ts'

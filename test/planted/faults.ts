@@ -161,13 +161,13 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'shadow-said-to-refuse',
-    file: 'src/gateway/callers/next-request.ts',
+    file: 'src/gateway/admin/next-request.ts',
     find: 'return retryAfterMs > 0 && !unlimited && !shadow',
     replace: 'return retryAfterMs > 0 && !unlimited && shadow !== undefined',
   },
   {
     name: 'shadowed-block-said-to-refuse',
-    file: 'src/gateway/callers/next-request.ts',
+    file: 'src/gateway/admin/next-request.ts',
     find: 'if (blocked && !blocked.shadow)',
     replace: 'if (blocked)',
   },
@@ -197,7 +197,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'unknown-network-said-to-be-none',
-    file: 'src/gateway/callers/rule-effects.ts',
+    file: 'src/gateway/rules/rule-effects.ts',
     find: "parseKnownBy(rule.cidr === undefined ? (rule.by ?? '') : 'ip')",
     replace: "parseKnownBy(rule.by ?? '')",
   },

@@ -1,8 +1,8 @@
 /** Reads from two looks at a key how busy it is. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
+import { isFull } from '../../gateway/admin/next-request.ts'
 import type { LimitUsage } from '../../gateway/callers/caller-charges.ts'
-import { isFull } from '../../gateway/callers/next-request.ts'
 
 export interface Look {
   readonly nowMs: number

@@ -8,8 +8,8 @@ import {
   listAssumedPlans,
   readUsage,
 } from '../../gateway/callers/caller-charges.ts'
-import { createDigestTest, listUndecided, type RuleEffects } from '../../gateway/callers/rule-effects.ts'
 import type { Rules } from '../../gateway/rules/document.ts'
+import { createDigestTest, listUndecided, type RuleEffects } from '../../gateway/rules/rule-effects.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Connection } from '../redis/connection.ts'
 import { countBare, findShareOfTable, SCRIPT_BUDGET_US, scan } from '../upkeep/database.ts'

@@ -1,7 +1,7 @@
 /** Tells of the usage of a caller what its next request meets: what the dashboard and the command say is worked out here. */
 import type { InferOutput } from 'valibot'
-import type * as answers from '../admin/answers.ts'
-import type { LimitUsage } from './caller-charges.ts'
+import type { LimitUsage } from '../callers/caller-charges.ts'
+import type * as answers from './answers.ts'
 
 type Usage = InferOutput<typeof answers.usage>
 export type UsedLimit = Pick<LimitUsage, 'policy' | 'plan' | 'assumed' | 'retryAfterMs' | 'unlimited' | 'shadow'>

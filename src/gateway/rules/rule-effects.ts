@@ -2,11 +2,11 @@
 import { formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
 import type { Blocked } from '../../core/model/verdict.ts'
 import type { Config } from '../../http/config/load-config.ts'
-import { isOver, type Rules } from '../rules/document.ts'
-import { RuleIndex } from '../rules/rule-index.ts'
-import { parseKnownBy } from '../rules/target.ts'
-import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
-import type { CallerCharge } from './caller-charges.ts'
+import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../callers/caller.ts'
+import type { CallerCharge } from '../callers/caller-charges.ts'
+import { isOver, type Rules } from './document.ts'
+import { RuleIndex } from './rule-index.ts'
+import { parseKnownBy } from './target.ts'
 
 export interface RuleEffects {
   /** With the limits that apply. */
