@@ -3,6 +3,7 @@
 import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import type { StageWatch } from '../core/engine/stages/stage.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
+import { createLoader } from '../core/runtime/create-loader.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
@@ -10,7 +11,6 @@ import { isMeasured, isRefusedEarly, mustAwaitResponse } from '../http/request/c
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
 import { type App, createApp, type DecisionHook, type GatewayContext } from './app/app.ts'
-import { createHealthReader } from './app/health.ts'
 import { openBackend } from './app/open-backend.ts'
 import { createProxy, createViaName } from './app/proxy.ts'
 
@@ -148,7 +148,10 @@ export async function createHandler(
   const readShards = config.shards
     ? await (await import('./app/shard-health.ts')).openShardHealth({ config, backend, now })
     : undefined
-  const readHealth = createHealthReader(store, composed.engine, timeoutMs, now, readShards)
+  const loadHealth = createLoader(async () =>
+    (await import('./app/health.ts')).createHealthReader(store, composed.engine, timeoutMs, now, readShards),
+  )
+  const readHealth = async () => (await loadHealth())()
   const gateway = { ...composed, rulesEngine, store, readHealth, watch, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
