@@ -1,6 +1,6 @@
 /** What an operator asks first, each with what is known of it: what is not known is said so, and never taken for well. */
 import { listNames } from '../src/core/runtime/names.ts'
-import type { Counted, Policies, Status } from './answers.ts'
+import type { Counted, Numbers, Policies, Status } from './answers.ts'
 import { findLast, sumRefused, sumTotal } from './figures.ts'
 import { describeMinute, formatCount, formatShare, formatSpan, formatStore } from './words.ts'
 
@@ -77,15 +77,16 @@ function describeUncounted(problem: string | undefined): Sign {
 }
 
 function listCountedSigns(counted: Counted, longer: Counted | undefined): Sign[] {
-  const { requests, degraded, upstream5xx, store } = counted.total
+  const { requests, degraded, upstream5xx } = counted.total
   const share = formatShare(sumRefused(counted.total), sumTotal(requests))
   const before = longer && findShareBefore(longer, counted)
-  const withoutStore = sumTotal(degraded)
   const kinds = listNames(degraded).filter((kind) => degraded[kind] > 0)
-  const unanswered = requests.unavailable + requests.failed
-  const last = (count: (numbers: Counted['total']) => number) => {
-    const atMs = findLast(counted, count)
-    return atMs === undefined ? '' : `, last at ${describeMinute(atMs)}`
+  const byKind = kinds.map((kind) => `${kind} ${formatCount(degraded[kind])}`).join('; ')
+  /** What should not happen at all, and when it did last. */
+  const describe = (name: string, read: (numbers: Numbers) => number, more = ''): Sign => {
+    const lastMs = findLast(counted, read)
+    if (lastMs === undefined) return { name, tone: 'good', text: 'none' }
+    return { name, tone: 'warn', text: `${formatCount(read(counted.total))}${more}, last at ${describeMinute(lastMs)}` }
   }
   return [
     {
@@ -93,37 +94,10 @@ function listCountedSigns(counted: Counted, longer: Counted | undefined): Sign[]
       tone: 'plain',
       text: before === undefined ? share : `${share} (${before} in the period before)`,
     },
-    {
-      name: 'Decided without the store',
-      tone: withoutStore > 0 ? 'warn' : 'good',
-      text:
-        withoutStore === 0
-          ? 'none'
-          : `${formatCount(withoutStore)} (${kinds.map((kind) => `${kind} ${formatCount(degraded[kind])}`).join('; ')})${last((all) => sumTotal(all.degraded))}`,
-    },
-    ...(store.failures > 0
-      ? [
-          {
-            name: 'Failed store calls',
-            tone: 'warn',
-            text: `${formatCount(store.failures)}${last((all) => all.store.failures)}`,
-          } as const,
-        ]
-      : []),
-    ...(unanswered > 0
-      ? [
-          {
-            name: 'Answered 503 or 500',
-            tone: 'warn',
-            text: `${formatCount(unanswered)}${last((all) => all.requests.unavailable + all.requests.failed)}`,
-          } as const,
-        ]
-      : []),
-    {
-      name: 'Errors of the API',
-      tone: upstream5xx > 0 ? 'warn' : 'good',
-      text: requests.admitted === 0 ? 'none' : formatShare(upstream5xx, requests.admitted),
-    },
+    describe('Decided without the store', (all) => sumTotal(all.degraded), ` (${byKind})`),
+    describe('Failed store calls', (all) => all.store.failures),
+    describe('Answered 503 or 500', ({ requests }) => requests.unavailable + requests.failed),
+    describe('Errors of the API', (all) => all.upstream5xx, `, ${formatShare(upstream5xx, requests.admitted)}`),
   ]
 }
 

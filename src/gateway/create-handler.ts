@@ -3,7 +3,6 @@
 import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import type { StageWatch } from '../core/engine/stages/stage.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
-import { createLoader } from '../core/runtime/create-loader.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
@@ -11,6 +10,7 @@ import { isMeasured, isRefusedEarly, mustAwaitResponse } from '../http/request/c
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
 import { type App, createApp, type DecisionHook, type GatewayContext } from './app/app.ts'
+import { loadHealth } from './app/load-health.ts'
 import { openBackend } from './app/open-backend.ts'
 import { createProxy, createViaName } from './app/proxy.ts'
 
@@ -148,10 +148,7 @@ export async function createHandler(
   const readShards = config.shards
     ? await (await import('./app/shard-health.ts')).openShardHealth({ config, backend, now })
     : undefined
-  const loadHealth = createLoader(async () =>
-    (await import('./app/health.ts')).createHealthReader(store, composed.engine, timeoutMs, now, readShards),
-  )
-  const readHealth = async () => (await loadHealth())()
+  const readHealth = loadHealth(store, composed.engine, timeoutMs, now, readShards)
   const gateway = { ...composed, rulesEngine, store, readHealth, watch, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
