@@ -409,6 +409,14 @@ describe.each(Object.entries(PLACES))('%s', (_name, place) => {
           )
           expect(isListed).toBe(true)
         }
+        for (const { digest, policy, plan, limitName, limit, undecided } of top?.busiest ?? []) {
+          if (digest !== DIGEST || undecided.length > 0 || !usage || usage.undecided.length > 0) continue
+          const limits = usage.limits.filter((one) => one.policy === policy && one.name === limitName)
+          // Where all plans have the same limits by a rule, none is named.
+          const found = limits.filter((one) => one.plan === null || plan === null || one.plan === plan)
+          // A plan that is known to be another says nothing of this one.
+          if (found.length > 0) expect(found.map((one) => one.limit)).toContain(limit)
+        }
         for (const row of top?.atLimit ?? []) {
           count('top at limit')
           const isOfCaller = row.digest === DIGEST && row.plan === null && row.undecided.length === 0
