@@ -10,7 +10,7 @@ import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
 import { RulesView } from './views/rules.tsx'
-import { formatStore } from './words.ts'
+import { formatSpan, formatStore } from './words.ts'
 
 /** Which view, and what of it, as the address has it: `#caller/<digest>/<policy that has refused it>`. */
 interface Place {
@@ -90,6 +90,12 @@ export function App() {
     return () => events.close()
   }, [session])
 
+  // Whoever has logged in goes on from the top of the view.
+  useEffect(() => {
+    const heading = session === 'open' ? document.querySelector<HTMLElement>('main h1') : null
+    if (document.activeElement === document.body) heading?.focus()
+  }, [session])
+
   if (session === 'unknown') return <p class="quiet">Connecting…</p>
   if (session === 'none') return <Login trouble={trouble} onDone={() => setSession('unknown')} />
   const logOut = async () => {
@@ -117,9 +123,11 @@ export function App() {
   )
 }
 
+const POLICIES_EVERY_MS = 10_000
+
 /** What an operator must not miss. */
 function Alarm({ status, trouble }: { status: Status | undefined; trouble: string }) {
-  const { value: active } = usePolled<Policies>('/admin/policies', 60_000)
+  const { value: active } = usePolled<Policies>('/admin/policies', POLICIES_EVERY_MS)
   const alarm = trouble || describeTrouble(status, active)
   return (
     <div role="alert" class={alarm ? 'alarm' : ''}>
@@ -149,11 +157,18 @@ function describeFallback(active: Policies | undefined): string {
 function describeTrouble(status: Status | undefined, active: Policies | undefined): string {
   if (!status) return ''
   const { store, shedLevel } = status
-  if (store.reachable === false) {
-    return `${formatStore(store)} is unavailable; ${describeFallback(active)}.`
-  }
-  if (store.circuit !== 'closed') {
-    return `${formatStore(store)} keeps failing, the circuit breaker is open; ${describeFallback(active)}.`
+  const kind = formatStore(store)
+  const TROUBLES = {
+    answers: '',
+    unknown: '',
+    slow: `${kind} answers in ${formatSpan(store.rttMs ?? 0)}, later than decisions wait (${formatSpan(store.timeoutMs)})`,
+    failing: `${kind} keeps failing, the circuit breaker is open`,
+    unavailable: `${kind} is unavailable`,
+  } as const satisfies Record<typeof store.state, string>
+  const trouble = TROUBLES[store.state]
+  if (trouble !== '') return `${trouble}; ${describeFallback(active)}.`
+  if (active?.active.state === 'lost') {
+    return `The rules are gone from the store; version ${active.active.version} is enforced until the gateway restarts. See Rules.`
   }
   if (shedLevel !== null && shedLevel > 0) return 'The upstream is overloaded; lower-priority requests are shed.'
   return ''

@@ -65,6 +65,11 @@ export function listOverTime(
   return { moments, values }
 }
 
+/** Finds the last period in which something was counted. */
+export function findLast({ periods }: Counted, count: (numbers: Numbers) => number): number | undefined {
+  return periods.findLast((period) => count(period) > 0)?.startMs
+}
+
 /** Refusals of one policy, or of one outcome that is no policy's. */
 export interface RefusalCount {
   readonly name: string
@@ -85,10 +90,11 @@ export function listRefusals({ total }: Counted): readonly RefusalCount[] {
   }))
   const ofOutcomes = [
     { name: 'blocked by a rule', count: ({ requests }: Numbers) => requests.blocked },
-    { name: 'shed', count: ({ requests }: Numbers) => requests.shed },
-    { name: 'unidentified', count: ({ requests }: Numbers) => requests.unidentified },
-    { name: 'bad request', count: ({ requests }: Numbers) => requests.bad_request },
-    { name: 'unavailable', count: ({ requests }: Numbers) => requests.unavailable + requests.failed },
+    { name: 'shed (503)', count: ({ requests }: Numbers) => requests.shed },
+    { name: 'no identity (401)', count: ({ requests }: Numbers) => requests.unidentified },
+    { name: 'bad request (400)', count: ({ requests }: Numbers) => requests.bad_request },
+    { name: 'unavailable (503)', count: ({ requests }: Numbers) => requests.unavailable },
+    { name: 'gateway failed (500)', count: ({ requests }: Numbers) => requests.failed },
   ]
   const found = [...ofPolicies, ...ofOutcomes]
     .filter(({ count }) => count(total) > 0)

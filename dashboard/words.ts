@@ -108,7 +108,34 @@ export function formatMinute(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 }
 
-/** @param kind as the API names it */
+export function isToday(ms: number): boolean {
+  return new Date(ms).toDateString() === new Date().toDateString()
+}
+
+/** The minute of a moment; of today, only the time. */
+export function describeMinute(ms: number): string {
+  return isToday(ms) ? formatTime(ms, 0) : formatMinute(ms)
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  limited: 'limited',
+  deprioritized: 'units reserved for higher priorities',
+  shed: 'shed: the API is overloaded',
+  blocked: 'blocked by a rule',
+  unidentified: 'no identity',
+  bad_request: 'bad request',
+  invalid_cost: 'bad request: its cost',
+  ambiguous_path: 'bad request: its path',
+  unavailable: 'the store was unavailable, and a policy fails closed',
+  failed: 'the gateway itself failed',
+  upstream: 'the API failed, or did not answer',
+}
+
+/** Why a request was refused, or has failed. */
+export function describeOutcome(outcome: string): string {
+  return OUTCOMES[outcome] ?? outcome
+}
+
 /** @returns the kind of a store, with the databases of several that do not answer */
 export function formatStore({ kind, shards = {} }: Status['store']): string {
   const away = Object.entries(shards).filter(([, { reachable, circuit }]) => !reachable || circuit !== 'closed')

@@ -6,6 +6,7 @@ import type { RequestPolicy } from '../src/core/model/policy.ts'
 import { ALL_READERS } from '../src/http/config/all-problems.ts'
 import { loadConfig } from '../src/http/config/load-config.ts'
 import { STORE_KINDS, type StoreKind } from '../src/http/config/store-kinds.ts'
+import { SECRETS } from '../src/http/config/variables.ts'
 import { createExamples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { ECHO, startEchoUpstream } from './echo-upstream.ts'
@@ -78,7 +79,7 @@ async function start(): Promise<void> {
   const viaGateway = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
   const command =
     redis && config.store === 'redis'
-      ? `npm run sluice -- top --redis redis://127.0.0.1:${redis.port}`
+      ? `${formatShell(variables)}npm run sluice -- top --redis redis://127.0.0.1:${redis.port}`
       : `${ownToken === undefined ? '' : `ADMIN_TOKEN=${ownToken} `}${viaGateway}`
   const lines = [
     ['Sluice', url],
@@ -94,6 +95,18 @@ async function start(): Promise<void> {
     ['Ctrl-C stops everything. A change of a source reloads the Worker; one of the configuration needs a new start.'],
   ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
   console.log(`\n${lines.join('\n')}\n`)
+}
+
+/** What another shell does not know of the variables, and the command goes by. */
+function formatShell(variables: Readonly<Record<string, unknown>>): string {
+  const own = Object.keys(process.env).filter((name) => variables[name] === process.env[name] && !SECRETS.has(name))
+  const values = { ...Object.fromEntries(own.map((name) => [name, variables[name]])), RULES: variables.RULES }
+  return Object.entries(values)
+    .map(
+      ([name, value]) =>
+        `${name}=${/^[\w./:-]+$/.test(`${value}`) ? value : `'${`${value}`.replaceAll("'", "'\\''")}'`} `,
+    )
+    .join('')
 }
 
 /** A policy's limits, such as "login: 5 per 1m, 20 per 1h". */

@@ -11,6 +11,7 @@ import type { Period, StatisticsStore } from '../src/core/store/counters.ts'
 import { RedisCounters } from '../src/core/store/redis/counters/redis-counters.ts'
 import { connectUpstash } from '../src/core/store/redis/upstash-backend.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, REFUSING_RULES } from '../src/gateway/statistics/metrics.ts'
+import { RECENT, RecentRefusals } from '../src/gateway/statistics/recent.ts'
 import { startDevWorker } from './dev-worker.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findChromium } from './find-chromium.ts'
@@ -170,11 +171,19 @@ function createPast(startMs: number, at: number): Period {
     { name: `login:${digest(['ip', '198.51.100.7'])}`, count: guesses, over: 0 },
     { name: `default:${digest(['token', 'the-busiest-caller'])}`, count: limited - guesses - tooLong, over: 0 },
   ]
+  const recent = new RecentRefusals()
+  const guess = { status: 429, outcome: 'limited', method: 'POST', rule: null, country: 'DE' }
+  const [guesser, busiest] = [digest(['ip', '198.51.100.7']), digest(['token', 'the-busiest-caller'])]
+  recent.add(startMs + 8_000, { ...guess, route: 'POST /login', policy: 'login', digest: guesser })
+  recent.add(startMs + 21_000, { ...guess, method: 'GET', route: '*', policy: 'default', digest: busiest })
+  const blocked = { ...guess, status: 403, outcome: 'blocked', method: 'GET', policy: null, digest: null }
+  recent.add(startMs + 43_000, { ...blocked, route: '*', rule: SCRAPERS, country: 'NL' })
   return {
     startMs,
     counts: new Map(Object.entries(counts)),
     sketches: new Map([
       [REFUSED_CALLERS, { items: items.filter(({ count }) => count > 0), floor: 0 }],
+      [RECENT, recent.toSketch()],
       [REFUSING_RULES, { items: [{ name: encodeURIComponent(SCRAPERS), count: 11, over: 0 }], floor: 0 }],
     ]),
   }

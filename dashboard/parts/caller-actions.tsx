@@ -40,14 +40,16 @@ export function CallerActions(props: CallerActionsProps) {
       const where = scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'
       return `${doneText} Saved as version ${version}; active within seconds ${where}.`
     }
-    await action.run(path, { target, ...body }, describe)
+    const result = await action.run(path, { target, ...body }, describe)
     onDone()
+    return result
   }
   const reset = async () => {
     const describe = ({ keys }: ResetResult) =>
       `Counts reset in ${formatCount(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'}.`
-    await action.run('/reset', { caller }, describe)
+    const result = await action.run('/reset', { caller }, describe)
     onDone()
+    return result
   }
   const limited = (active?.policies ?? [])
     .filter((each) => each.limits.length > 0 && !isForEveryone(each) && counting.includes(each.name))

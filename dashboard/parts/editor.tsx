@@ -1,7 +1,8 @@
 /** The editor of policies: a form beside the JSON. */
 import { useEffect, useState } from 'preact/hooks'
-import type { Differences, Edited, Policies, RulesNow, Validity } from '../answers.ts'
-import { ask, type Problem, parse } from '../api.ts'
+import type { ActivePolicy, Differences, Edited, Policies, RulesNow, Validity } from '../answers.ts'
+import { ask, Problem, parse } from '../api.ts'
+import { describeLimits } from '../words.ts'
 import { Plain } from './plain.tsx'
 import { useAction } from './use-action.tsx'
 import { useConfirm } from './use-confirm.tsx'
@@ -30,11 +31,13 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
   const action = useAction()
   const confirm = useConfirm()
 
+  const [others, setOthers] = useState<readonly ActivePolicy[]>([])
   const load = (next: string) => setTexts({ text: next, loaded: next, active: next })
   useEffect(() => {
     let isOver = false
-    const follow = ({ tables }: Policies) => {
+    const follow = ({ tables, policies }: Policies) => {
       if (isOver) return
+      setOthers(policies.filter((policy) => !tables.some(({ name }) => name === policy.name)))
       const next = JSON.stringify(tables, undefined, 2)
       setTexts((texts) =>
         texts.text === texts.loaded ? { text: next, loaded: next, active: next } : { ...texts, active: next },
@@ -64,8 +67,9 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
       { policies, expectedVersion: version, expectedId: id },
       ({ version, changed }: Edited) => (changed ? `${done} (version ${version}).` : 'It was so already.'),
     )
-    if (pushed) load(text)
+    if (!(pushed instanceof Problem)) load(text)
     onDone()
+    return pushed
   }
   const { tables, problems, differences } = check
   const isUntouched = text === loaded
@@ -74,6 +78,15 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
   return (
     <section aria-labelledby="editor">
       <h2 id="editor">Policies</h2>
+      {others.map((policy) => (
+        <p key={policy.name}>
+          <b>{policy.name}</b>: {describeLimits(policy).join(', ')}, by {policy.by.join(' + ')}.{' '}
+          <span class="quiet">
+            It is made of the variable RATE_LIMITS, and is changed by a deploy; for one caller, change its limits under
+            Callers.
+          </span>
+        </p>
+      ))}
       <div class="pair">
         <PolicyForm text={text} onChange={(next) => setTexts((texts) => ({ ...texts, text: next }))} />
         <div>
@@ -90,7 +103,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
       </div>
       <div id="check" role="status">
         {isUntouched && tables?.length === 0 ? (
-          <p class="quiet">Nothing but the limits of RATE_LIMITS is active.</p>
+          <p class="quiet">No policies but that of RATE_LIMITS. Add one here, without a deploy.</p>
         ) : problems.length > 0 ? (
           <ul class="wrong">
             {problems.map((problem) => (
@@ -175,7 +188,7 @@ function PolicyForm({ text, onChange }: { text: string; onChange: (text: string)
     write(tables.map((each) => (each === table ? { ...each, [key]: value === '' ? undefined : value } : each)))
   return (
     <div class="form">
-      <label>
+      <label hidden={!table}>
         Policy to edit
         <select
           value={tables.indexOf(table ?? {})}

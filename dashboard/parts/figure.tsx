@@ -1,7 +1,7 @@
 export interface FigureProps {
   readonly name: string
   readonly value: string
-  readonly tone?: 'good' | 'bad'
+  readonly tone?: 'good' | 'bad' | undefined
   /** How often something happened that is bad. */
   readonly faults?: number
 }

@@ -1,9 +1,5 @@
 /** A one-line summary of the gateway's health; each state has its own color and shape. */
-export interface Sign {
-  readonly name: string
-  readonly text: string
-  readonly tone: 'good' | 'warn' | 'bad' | 'plain'
-}
+import { findTone, type Sign } from '../signs.ts'
 
 /** Shapes differ as much as the colors do. */
 const SHAPES = {
@@ -11,6 +7,7 @@ const SHAPES = {
   warn: 'M8 1.5 15.5 14.5H.5zM8 6v4M8 12v.6',
   bad: 'M5 1h6l4 4v6l-4 4H5l-4-4V5zM5.5 5.5l5 5M10.5 5.5l-5 5',
   plain: 'M3 8h10',
+  unknown: 'M5.5 6a2.5 2.5 0 1 1 3.6 2.3C8.3 8.8 8 9.3 8 10M8 13v.4',
 } as const
 
 export function Shape({ tone }: Pick<Sign, 'tone'>) {
@@ -22,18 +19,27 @@ export function Shape({ tone }: Pick<Sign, 'tone'>) {
 }
 
 export function Health({ signs }: { signs: readonly Sign[] }) {
-  const wrong = signs.filter(({ tone }) => tone === 'bad' || tone === 'warn')
-  const tone = wrong.some((sign) => sign.tone === 'bad') ? 'bad' : wrong.length > 0 ? 'warn' : 'good'
+  const tone = findTone(signs)
+  const list = (...tones: readonly Sign['tone'][]) =>
+    signs
+      .filter((sign) => tones.includes(sign.tone))
+      .map(({ name, text }) => `${name}: ${text}`)
+      .join('; ')
+  const unknown = list('unknown')
+  // What the line says is not said twice.
+  const others = signs.filter((sign) => (tone === 'unknown' ? sign.tone !== 'unknown' : !/bad|warn/.test(sign.tone)))
   return (
     <section class={`health ${tone}`} aria-label="Health">
       <p>
         <Shape tone={tone} />
         <strong>
-          {wrong.length === 0 ? 'Nothing is wrong' : wrong.map(({ name, text }) => `${name}: ${text}`).join('; ')}
+          {tone === 'good' && 'Nothing is wrong'}
+          {tone === 'unknown' && `Not all is known yet. ${unknown}`}
+          {(tone === 'bad' || tone === 'warn') && list('bad', 'warn')}
         </strong>
       </p>
       <dl>
-        {signs.map(({ name, text, tone }) => (
+        {others.map(({ name, text, tone }) => (
           <div key={name}>
             <dt>{name}</dt>
             <dd>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { CallerHistory } from '../answers.ts'
 import { formatCount, formatMinute, formatMoment, formatRange } from '../words.ts'
+import { EventTable } from './events.tsx'
 import { Table } from './table.tsx'
 import { usePolled } from './use-polled.ts'
 
@@ -19,6 +20,8 @@ export interface HistoryProps {
   /** Grows when something was done about the caller here. */
   readonly done: number
 }
+
+const MAX_EVENTS = 10
 
 /** When a caller was refused, and the changes that operators made for it. */
 export function History({ caller, done }: HistoryProps) {
@@ -64,8 +67,9 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
           ]}
         />
       )}
+      {refusals.recent.length > 0 && <EventTable events={refusals.recent.slice(0, MAX_EVENTS)} />}
       <p class="quiet">
-        {rows.length === 0 && most === 0 && `No refusals: ${range.toLowerCase()}. `}
+        {rows.length === 0 && most === 0 && refusals.recent.length === 0 && `No refusals: ${range.toLowerCase()}. `}
         {rows.length === 0 &&
           most > 0 &&
           `Not among the most refused callers in any ${unit} of the ${range.toLowerCase()}. `}
@@ -90,7 +94,7 @@ function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
             { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
             { name: 'action', cell: ({ action }) => action },
             { name: 'actor', cell: ({ actor }) => actor },
-            { name: 'comment', cell: ({ comment }) => comment },
+            { name: 'comment', cell: ({ comment }) => comment && <bdi>{comment}</bdi> },
           ]}
         />
       )}

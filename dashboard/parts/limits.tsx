@@ -12,6 +12,7 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
       label="Limits"
       rows={limits}
       toKey={formatName}
+      brief={['used', 'maximum', 'usage']}
       columns={[
         {
           name: 'limit',
@@ -28,11 +29,15 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
         {
           name: 'maximum',
           like: 'number',
-          cell: ({ limit, unlimited }) => (
-            <>
+          cell: ({ limit, configuredLimit, unlimited, shadow }) => (
+            <span>
               {formatCount(limit)}
               {unlimited && <span class="quiet"> (unlimited)</span>}
-            </>
+              {shadow && <span class="quiet"> (shadow mode)</span>}
+              {!unlimited && limit !== configuredLimit && (
+                <span class="quiet"> (a rule; others {formatCount(configuredLimit)})</span>
+              )}
+            </span>
           ),
         },
         {

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
 
 export interface Column<Row> {
   readonly name: string
@@ -17,10 +18,15 @@ export interface TableProps<Row> {
   readonly toKey: (row: Row) => string
   /** Index of the column that heads each row; 0 by default. */
   readonly headAt?: number
+  /** Columns that a phone shows at once, beside the head; a tap shows the others. Left out: all. */
+  readonly brief?: readonly string[] | undefined
 }
 
 /** Rows under a head. On a phone, which has no room for the head, the style sheet names each cell by its column. */
-export function Table<Row>({ label, columns, rows, toKey, headAt = 0 }: TableProps<Row>) {
+export function Table<Row>({ label, columns, rows, toKey, headAt = 0, brief }: TableProps<Row>) {
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set())
+  const toggle = (key: string) =>
+    setOpen((before) => new Set(before.has(key) ? [...before].filter((other) => other !== key) : [...before, key]))
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
     <section class="scroll" aria-label={label} tabIndex={0}>
@@ -35,21 +41,34 @@ export function Table<Row>({ label, columns, rows, toKey, headAt = 0 }: TablePro
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
-            <tr key={toKey(row)}>
-              {columns.map(({ name, like, cell }, at) =>
-                at === headAt ? (
-                  <th key={name} scope="row">
-                    {cell(row)}
-                  </th>
-                ) : (
-                  <td key={name} class={like === 'number' ? like : undefined} data-name={name}>
-                    {cell(row)}
-                  </td>
-                ),
-              )}
-            </tr>
-          ))}
+          {rows.map((row) => {
+            const key = toKey(row)
+            const isOpen = brief === undefined || open.has(key)
+            return (
+              <tr key={key} class={isOpen ? undefined : 'closed'}>
+                {columns.map(({ name, like, cell }, at) =>
+                  at === headAt ? (
+                    <th key={name} scope="row">
+                      <span>{cell(row)}</span>
+                      {brief && (
+                        <button type="button" class="more" aria-expanded={isOpen} onClick={() => toggle(key)}>
+                          {isOpen ? 'less' : 'more'}
+                        </button>
+                      )}
+                    </th>
+                  ) : (
+                    <td
+                      key={name}
+                      class={`${like === 'number' ? like : ''} ${brief?.includes(name) === false ? 'rest' : ''}`}
+                      data-name={name}
+                    >
+                      {cell(row)}
+                    </td>
+                  ),
+                )}
+              </tr>
+            )
+          })}
         </tbody>
       </table>
     </section>

@@ -6,8 +6,8 @@ export interface Action {
   readonly isBusy: boolean
   /** The last result, read out as well. */
   readonly element: VNode
-  /** @param path below `/_sluice/admin` @returns undefined if it was refused */
-  run<T>(path: string, body: unknown, describe: (answer: T) => string): Promise<T | undefined>
+  /** @param path below `/_sluice/admin` @returns the problem if it was refused */
+  run<T>(path: string, body: unknown, describe: (answer: T) => string): Promise<T | Problem>
 }
 
 export function useAction(): Action {
@@ -26,8 +26,9 @@ export function useAction(): Action {
         setOutcome({ result: describe(answer), isWrong: false, isBusy: false })
         return answer
       } catch (error) {
-        setOutcome({ result: (error as Problem).plain, isWrong: true, isBusy: false })
-        return undefined
+        const problem = error as Problem
+        setOutcome({ result: problem.plain, isWrong: true, isBusy: false })
+        return problem
       }
     },
   }

@@ -1,6 +1,7 @@
 /** A dialog before an action that is not undone by a click: it names whom it is about, and what follows. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Problem } from '../api.ts'
 
 export interface Question {
   /** Names the action and the caller it affects. */
@@ -12,7 +13,8 @@ export interface Question {
   readonly isDangerous?: boolean
   /** Fields of a form, or what will change. */
   readonly content?: ComponentChildren
-  readonly run: (form: FormData) => void
+  /** @returns a problem, which the dialog shows, and stays open */
+  readonly run: (form: FormData) => Promise<unknown>
 }
 export type Confirm = (question: Question) => void
 
@@ -21,7 +23,11 @@ export function useConfirm(): { readonly ask: Confirm; readonly element: Compone
   const dialog = useRef<HTMLDialogElement>(null)
   const cancel = useRef<HTMLButtonElement>(null)
   const [question, setQuestion] = useState<Question & { readonly number: number }>()
-  const ask = (next: Question) => setQuestion((before) => ({ ...next, number: (before?.number ?? 0) + 1 }))
+  const [problem, setProblem] = useState<Problem>()
+  const ask = (next: Question) => {
+    setProblem(undefined)
+    setQuestion((before) => ({ ...next, number: (before?.number ?? 0) + 1 }))
+  }
   useLayoutEffect(() => {
     if (!question) return
     dialog.current?.showModal()
@@ -29,10 +35,13 @@ export function useConfirm(): { readonly ask: Confirm; readonly element: Compone
     const harmless = question.content ? dialog : cancel
     harmless.current?.focus()
   }, [question?.number])
-  const submit = (event: SubmitEvent) => {
+  const submit = async (event: SubmitEvent) => {
     event.preventDefault()
-    dialog.current?.close()
-    question?.run(new FormData(event.currentTarget as HTMLFormElement))
+    const form = event.currentTarget as HTMLFormElement
+    const result = await question?.run(new FormData(form))
+    if (!(result instanceof Problem)) return dialog.current?.close()
+    setProblem(result)
+    findField(form, result)?.focus()
   }
   const element = (
     <dialog ref={dialog} tabIndex={-1} aria-labelledby="question">
@@ -40,6 +49,9 @@ export function useConfirm(): { readonly ask: Confirm; readonly element: Compone
         <h2 id="question">{question?.title}</h2>
         <p>{question?.consequence}</p>
         {question?.content}
+        <p role="alert" class="wrong">
+          {problem && describeProblem(problem, dialog.current)}
+        </p>
         <div class="buttons">
           <button type="submit" class={question?.isDangerous ? 'danger' : undefined}>
             {question?.action}
@@ -52,6 +64,17 @@ export function useConfirm(): { readonly ask: Confirm; readonly element: Compone
     </dialog>
   )
   return { ask, element }
+}
+
+/** Finds the field that the problem is about: the API names it as the form does. */
+function findField(form: Element | null, { pointer = '' }: Problem): HTMLInputElement | undefined {
+  const names = pointer.split('/')
+  return [...(form?.querySelectorAll('input') ?? [])].find(({ name }) => names.includes(name))
+}
+
+function describeProblem(problem: Problem, form: Element | null): string {
+  const [label = ''] = (findField(form, problem)?.labels?.[0]?.textContent ?? '').split(/,| \(/)
+  return label === '' ? problem.plain : `${label}: ${problem.plain}`
 }
 
 /** Reads what was typed into a field. */

@@ -1,18 +1,24 @@
 /** One caller: whether it is limited or blocked, what it has used, and what can be done about it. */
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { findNextRequest, listDoubts, type NextRequest } from '../../src/gateway/admin/next-request.ts'
 import type { CallerError } from '../../src/gateway/callers/caller-in-text.ts'
-import type { ActivePolicy, CallerUsage, Policies } from '../answers.ts'
+import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
+import type { ActivePolicy, CallerUsage, Counted, Entry, Policies, RulesNow } from '../answers.ts'
 import { CallerActions } from '../parts/caller-actions.tsx'
+import { CallerLink } from '../parts/caller-link.tsx'
+import { DataTable } from '../parts/data-table.tsx'
 import { Shape } from '../parts/health.tsx'
 import { History } from '../parts/history.tsx'
 import { Limits } from '../parts/limits.tsx'
+import { Moment } from '../parts/moment.tsx'
 import { useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { KINDS, type Kind, parseTarget, type Target } from '../target.ts'
-import { describeLimit, formatMoment, isForEveryone } from '../words.ts'
+import { describeLimit, formatMoment, formatRange, isForEveryone } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
+const KNOWN_EVERY_MS = 10_000
 
 interface CallerViewProps {
   /** Of the caller to begin with; empty for none. */
@@ -32,7 +38,7 @@ export function CallerView({ digest, refusedBy }: CallerViewProps) {
   }
   return (
     <>
-      <h1>Callers</h1>
+      <h1 tabIndex={-1}>Callers</h1>
       <LookUp digest={digest} onFound={lookUp} />
       {found?.caller && (
         <Found
@@ -43,6 +49,7 @@ export function CallerView({ digest, refusedBy }: CallerViewProps) {
           refusedBy={lookedUp === 0 ? refusedBy : ''}
         />
       )}
+      {!found && <KnownCallers />}
       {found && !found.caller && <Matching key={lookedUp} name={name} target={found.target} />}
     </>
   )
@@ -177,8 +184,8 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
         <div class="verdict">
           {usage && limits && (
             <p>
-              <Shape tone={usage.blocked ? 'bad' : listRefusing(limits).length > 0 ? 'warn' : 'good'} />
-              {describeState(usage, limits)}
+              <Shape tone={TONES[findNextRequest(usage, limits).kind]} />
+              {describeState(usage, limits, active)}
             </p>
           )}
           <div class="buttons">
@@ -189,6 +196,12 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
             />
           </div>
         </div>
+        {usage &&
+          listDoubts(usage.active, usage.undecided).map((doubt) => (
+            <p key={doubt} class="warn">
+              {doubt}
+            </p>
+          ))}
         {action.element}
         {plans.length > 0 && <PlanChoice plan={plan} plans={plans} onChange={setPlan} />}
         {isDigest && <Scope countedBy={countedBy} shared={shared} />}
@@ -196,11 +209,7 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
         {limits?.length === 0 && (
           <p>{isDigest ? 'No policy has counted anything by this recently.' : 'No policy counts by this alone.'}</p>
         )}
-        {usage?.skipped.map(({ policy, reason }) => (
-          <p key={policy} class="quiet">
-            {policy}: skipped ({reason})
-          </p>
-        ))}
+        {usage && usage.skipped.length > 0 && <p class="quiet">{describeSkipped(usage.skipped)}</p>}
       </section>
       <History caller={caller} done={done} />
       {confirm.element}
@@ -244,39 +253,101 @@ function Scope({ countedBy, shared }: { countedBy: readonly ActivePolicy[]; shar
 
 type Limit = CallerUsage['limits'][number]
 
-const isFull = ({ retryAfterMs, unlimited }: Limit) => retryAfterMs > 0 && !unlimited
+const TONES = { blocked: 'bad', limited: 'warn', depends: 'warn', allowed: 'good', admitted: 'good' } as const
 
-/** Finds the limits that surely refuse the next request, the longest first: a plan that is not known, only with all others. */
-function listRefusing(limits: readonly Limit[]): readonly Limit[] {
-  const refusesOnEach = (policy: string) => {
-    const byPlan = Map.groupBy(
-      limits.filter((one) => one.policy === policy),
-      ({ plan }) => plan,
-    )
-    return [...byPlan.values()].every((own) => own.some(isFull))
-  }
-  return limits
-    .filter((one) => isFull(one) && (!one.assumed || refusesOnEach(one.policy)))
-    .toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
+/** Describes in one line what the next request of a caller meets. */
+function describeState(usage: CallerUsage, limits: readonly Limit[], active: Policies | undefined): string {
+  const next = findNextRequest(usage, limits)
+  if (next.kind === 'blocked') return describeBlock(next.block)
+  const shadowed = usage.blocked ? ' A block would apply, but MODE is shadow.' : ''
+  return `${describeLimited(next, usage.nowMs, active)}${shadowed || ' Not blocked.'}`
 }
 
-/** Describes in one line whether a caller is limited or blocked, and until when. */
-function describeState({ nowMs, blocked }: CallerUsage, limits: readonly Limit[]): string {
-  return `${describeLimited(nowMs, limits)} ${blocked ? describeBlock(blocked) : 'Not blocked.'}`
-}
+type Unblocked = Exclude<NextRequest<Limit>, { kind: 'blocked' }>
 
-function describeLimited(nowMs: number, limits: readonly Limit[]): string {
-  const [longest] = listRefusing(limits)
-  if (longest) {
-    const { policy, retryAfterMs } = longest
-    return `Limited by ${policy} (${describeLimit(policy, longest)}) until ${formatMoment(nowMs + retryAfterMs)}.`
-  }
-  const plans = [...new Set(limits.filter(isFull).map(({ plan }) => plan))]
-  if (plans.length === 0) return 'Within all limits.'
-  return `Limited if it is on the plan ${plans.join(' or ')}, which is not known here.`
+function describeLimited(next: Unblocked, nowMs: number, active: Policies | undefined): string {
+  if (next.kind === 'allowed') return 'Allowed: it is counted, and nothing limits it.'
+  if (next.kind === 'admitted') return 'Within all limits.'
+  if (next.kind === 'depends')
+    return `Limited if it is on the plan ${next.plans.join(' or ')}, which is not known here.`
+  const { policy, retryAfterMs } = next.limit
+  const match = active?.policies.find(({ name }) => name === policy)?.match
+  const where = match ? `, for ${match.join(', ')}` : ''
+  return `Limited by ${policy} (${describeLimit(policy, next.limit)}${where}) until ${formatMoment(nowMs + retryAfterMs)}.`
 }
 
 function describeBlock({ status, reason, untilMs }: NonNullable<CallerUsage['blocked']>): string {
   const until = untilMs === null ? '' : ` until ${formatMoment(untilMs)}`
   return `Blocked${until} (${status})${reason === null ? '' : `: ${reason}`}.`
+}
+
+/** In one sentence for each reason. */
+function describeSkipped(skipped: CallerUsage['skipped']): string {
+  const reasons = [...new Set(skipped.map(({ reason }) => reason))]
+  const parts = reasons.map((reason) => {
+    const names = skipped.filter((one) => one.reason === reason).map(({ policy }) => policy)
+    return `${names.join(', ')} (${reason})`
+  })
+  return `Not shown, as nothing here says how they count this caller: ${parts.join('; ')}.`
+}
+
+/** Callers of whom something is known: those that were refused, and those that rules name. */
+function KnownCallers() {
+  const { value: counted, problem } = usePolled<Counted>('/admin/statistics?by=hour&periods=24', KNOWN_EVERY_MS)
+  const { value: now } = usePolled<RulesNow>('/admin/rules', KNOWN_EVERY_MS)
+  const rows = listKnown(counted, now)
+  return (
+    <section aria-labelledby="known">
+      <h2 id="known">Refused, blocked, allowed and overridden</h2>
+      {rows.length > 0 && (
+        <DataTable
+          label="Known callers"
+          rows={rows}
+          toKey={({ digest, what }) => `${digest} ${what}`}
+          columns={[
+            {
+              name: 'caller',
+              value: ({ digest, label }) => `${label ?? ''} ${digest}`,
+              cell: (row) => <CallerLink {...row} />,
+            },
+            { name: 'what', value: ({ what }) => what },
+            {
+              name: 'last refused',
+              value: ({ lastMs }) => lastMs,
+              cell: ({ lastMs }) => <Moment ms={lastMs} />,
+              isText: true,
+            },
+          ]}
+          brief={['what']}
+        />
+      )}
+      <p class="quiet">
+        {rows.length === 0 && (counted && now ? 'None in the last 24 hours. ' : 'Loading, or not known. ')}
+        {problem?.message} Refusals are of the last 24 hours; rules about networks, countries and wildcards are under
+        Rules.
+      </p>
+    </section>
+  )
+}
+
+function listKnown(counted: Counted | undefined, now: RulesNow | undefined) {
+  const findLastMs = (digest: string, policy?: string) =>
+    counted?.recent.find((one) => one.digest === digest && (policy === undefined || one.policy === policy))?.atMs ?? 0
+  const named = (entries: readonly Entry[] = [], describe: (entry: Entry) => string) =>
+    entries.flatMap((entry) => {
+      const { digest, by } = entry
+      const label = counted?.refused.callers.find((one) => one.digest === digest)?.label
+      const what = `${describe(entry)}${by === undefined ? '' : `, by ${by}`}`
+      return digest === undefined ? [] : [{ digest, label, policy: '', what, lastMs: findLastMs(digest) }]
+    })
+  const refused = (counted?.refused.callers ?? []).filter(({ shared }) => !shared)
+  return [
+    ...named(now?.rules.blocks, (entry) => `blocked, ${formatBlock(entry)}`),
+    ...named(now?.rules.allows, () => 'allowed'),
+    ...named(now?.rules.overrides, (entry) => `override: ${formatOverride(entry)}`),
+    ...refused.map(({ digest, label, policy, min, max }) => {
+      const what = `refused ${formatRange(min, max)} times by ${policy}`
+      return { digest, label, policy, what, lastMs: findLastMs(digest, policy) }
+    }),
+  ]
 }

@@ -1,13 +1,17 @@
 /** Overview: whether anything is wrong, who is refused by what, and how the store is. */
 import { useMemo, useState } from 'preact/hooks'
-import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/gateway/statistics/outcomes.ts'
-import type { ActivePolicy, Counted, Status } from '../answers.ts'
-import { estimateDollars, listOverTime, listRefusals, readLatency, sumRefused, sumTotal } from '../figures.ts'
+import type { PolicyOutcome } from '../../src/gateway/statistics/outcomes.ts'
+import type { ActivePolicy, Counted, Policies as PoliciesAnswer, Status } from '../answers.ts'
+import { estimateDollars, listOverTime, listRefusals, readLatency, sumRefused } from '../figures.ts'
+import { CallerLink } from '../parts/caller-link.tsx'
 import { DataTable } from '../parts/data-table.tsx'
+import { Events } from '../parts/events.tsx'
 import { Figure } from '../parts/figure.tsx'
-import { Health, type Sign } from '../parts/health.tsx'
+import { Health } from '../parts/health.tsx'
+import { Moment } from '../parts/moment.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { usePolled } from '../parts/use-polled.ts'
+import { listSigns } from '../signs.ts'
 import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStore } from '../words.ts'
 
 /** Twice as often as isolates send what they have counted. */
@@ -33,15 +37,14 @@ const WITH_BEFORE: Readonly<Record<Range, string>> = {
 }
 
 export function Now({ status }: { status: Status | undefined }) {
-  const { value: active } = usePolled<{ policies: ActivePolicy[] }>('/admin/policies', POLICIES_EVERY_MS)
-  const policies = active?.policies ?? []
+  const { value: active } = usePolled<PoliciesAnswer>('/admin/policies', POLICIES_EVERY_MS)
   const [range, setRange] = useState<Range>('by=minute&periods=30')
   const { value: counted, problem } = usePolled<Counted>(`/admin/statistics?${range}`, COUNTED_EVERY_MS)
   const { value: longer } = usePolled<Counted>(`/admin/statistics?${WITH_BEFORE[range]}`, BEFORE_EVERY_MS)
   return (
     <>
       <div class="heading">
-        <h1>Overview</h1>
+        <h1 tabIndex={-1}>Overview</h1>
         <label class="unseen" for="range">
           Period
         </label>
@@ -53,53 +56,20 @@ export function Now({ status }: { status: Status | undefined }) {
           ))}
         </select>
       </div>
-      {status && <Health signs={listSigns(status, counted, longer)} />}
-      {problem && <p class="quiet">{problem.message}</p>}
+      <Health signs={listSigns({ status, active, counted, longer, problem: problem?.message })} />
       {counted && <Requests counted={counted} />}
       {counted && (
         <div class="pair">
           <MostRefused counted={counted} />
-          <MostRefusingLimits policies={policies} counted={counted} />
+          <MostRefusingLimits policies={active?.policies ?? []} counted={counted} />
         </div>
       )}
-      <Policies policies={policies} counted={counted} />
-      {status && <Store status={status} counted={counted} />}
+      {counted && <Events counted={counted} />}
+      <Policies policies={active?.policies} counted={counted} />
+      {status && <Store status={status} counted={counted} period={RANGES[range].toLowerCase()} />}
       {counted && <Mirror counts={counted.total.mirror} />}
     </>
   )
-}
-
-/** Lists what an operator asks first. */
-function listSigns({ store, shedLevel }: Status, counted: Counted | undefined, longer: Counted | undefined): Sign[] {
-  const isDown = store.reachable === false || store.circuit !== 'closed'
-  const signs: Sign[] = [
-    {
-      name: 'Store',
-      tone: isDown ? 'bad' : 'good',
-      text: `${formatStore(store)} ${isDown ? 'is unavailable' : `answers in ${formatSpan(store.rttMs ?? 0)}`}`,
-    },
-    { name: 'Fallback', tone: isDown ? 'bad' : 'good', text: isDown ? 'in use' : 'not in use' },
-  ]
-  if (shedLevel !== null && shedLevel > 0) {
-    signs.push({ name: 'Shedding', tone: 'warn', text: `level ${shedLevel.toFixed(2)}` })
-  }
-  if (!counted) return signs
-  const { requests, upstream5xx } = counted.total
-  const share = formatShare(sumRefused(counted.total), sumTotal(requests))
-  const before = longer && findShareBefore(longer, counted)
-  return [
-    ...signs,
-    {
-      name: 'Refused',
-      tone: 'plain',
-      text: before === undefined ? share : `${share} (${before} in the period before)`,
-    },
-    {
-      name: 'Errors of the API',
-      tone: upstream5xx > 0 ? 'warn' : 'good',
-      text: formatShare(upstream5xx, requests.admitted),
-    },
-  ]
 }
 
 function Requests({ counted }: { counted: Counted }) {
@@ -133,37 +103,33 @@ function Requests({ counted }: { counted: Counted }) {
   )
 }
 
-/** @returns undefined if nothing was counted in the period before */
-function findShareBefore(longer: Counted, { fromMs }: Counted): string | undefined {
-  const before = longer.periods.filter(({ startMs }) => startMs < fromMs)
-  const requests = before.reduce((sum, period) => sum + sumTotal(period.requests), 0)
-  if (requests === 0) return undefined
-  return formatShare(
-    before.reduce((sum, period) => sum + sumRefused(period), 0),
-    requests,
-  )
+interface StoreProps {
+  readonly status: Status
+  readonly counted: Counted | undefined
+  /** Which one was counted. */
+  readonly period: string
 }
 
-function Store({ status, counted }: { status: Status; counted: Counted | undefined }) {
+function Store({ status, counted, period }: StoreProps) {
   const { store, shedLevel } = status
-  const isWell = store.reachable !== false && store.circuit === 'closed'
+  const tones = { answers: 'good', unknown: undefined, slow: 'bad', failing: 'bad', unavailable: 'bad' } as const
   return (
     <section aria-labelledby="store">
       <h2 id="store">Store</h2>
       <dl class="figures" aria-label="Gateway (this isolate)">
-        <Figure name="Store" value={formatStore(store)} tone={isWell ? 'good' : 'bad'} />
-        <Figure name="Latency now" value={store.rttMs === null ? 'unavailable' : formatSpan(store.rttMs)} />
+        <Figure name="Store" value={formatStore(store)} tone={tones[store.state]} />
+        <Figure name="Latency now" value={store.rttMs === null ? 'no answer' : formatSpan(store.rttMs)} />
         {store.reachable !== false && (
           <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
         )}
         <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
-        {counted && <StoreFigures counted={counted} />}
+        {counted && <StoreFigures counted={counted} period={period} />}
       </dl>
     </section>
   )
 }
 
-function StoreFigures({ counted }: { counted: Counted }) {
+function StoreFigures({ counted, period }: { counted: Counted; period: string }) {
   const { total } = counted
   const { calls, failures } = total.store
   return (
@@ -177,7 +143,7 @@ function StoreFigures({ counted }: { counted: Counted }) {
       />
       <Figure name="Failed store calls" value={formatCount(failures)} faults={failures} />
       <Figure name="Error rate" value={formatShare(failures, calls)} faults={failures} />
-      <Figure name="Estimated cost" value={`$${estimateDollars(total).toFixed(4)}`} />
+      <Figure name={`Estimated cost, ${period}`} value={`$${estimateDollars(total).toFixed(4)}`} />
     </>
   )
 }
@@ -205,18 +171,33 @@ function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
   )
 }
 
-/** Requests of a policy by outcome; they add up to the last one. */
+/** Requests of a policy by outcome. */
 const OUTCOMES_SHOWN = {
   admitted: ['admitted'],
   limited: ['limited'],
   'would limit': ['shadow_limited'],
   'deprioritized or shed': ['deprioritized', 'shed'],
   'refused by another': ['refused_by_another'],
-  'no decision': ['unidentified', 'bad_request', 'unavailable'],
-  total: POLICY_OUTCOMES,
+  'no identity (401)': ['unidentified'],
+  'bad request (400)': ['bad_request'],
+  'unavailable (503)': ['unavailable'],
 } as const satisfies Readonly<Record<string, readonly PolicyOutcome[]>>
 
-function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; counted: Counted | undefined }) {
+interface PoliciesProps {
+  /** Undefined: not known yet. */
+  readonly policies: readonly ActivePolicy[] | undefined
+  readonly counted: Counted | undefined
+}
+
+function Policies({ policies, counted }: PoliciesProps) {
+  if (!policies) {
+    return (
+      <section aria-labelledby="policies">
+        <h2 id="policies">Active policies</h2>
+        <p class="quiet">Loading…</p>
+      </section>
+    )
+  }
   const countOutcomes = ({ name }: ActivePolicy, outcomes: readonly PolicyOutcome[]) =>
     (counted?.total.policies ?? [])
       .filter(({ policy }) => policy === name)
@@ -234,6 +215,13 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
   const countUnits = (policy: ActivePolicy) =>
     counted?.total.units.find((each) => each.policy === policy.name)?.units ?? countOutcomes(policy, ['admitted'])
   const hasUnits = policies.some((policy) => countUnits(policy) !== countOutcomes(policy, ['admitted']))
+  const findLastMs = ({ name }: ActivePolicy) => counted?.recent.find(({ policy }) => policy === name)?.atMs ?? 0
+  const lastRefused = {
+    name: 'last refused',
+    value: findLastMs,
+    cell: (policy: ActivePolicy) => <Moment ms={findLastMs(policy)} />,
+    isText: true,
+  }
   const units = { name: 'units', value: countUnits, cell: (policy: ActivePolicy) => formatCount(countUnits(policy)) }
   return (
     <section aria-labelledby="policies">
@@ -243,26 +231,55 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
         rows={policies}
         toKey={({ name }) => name}
         columns={[
-          { name: 'policy', value: ({ name }) => name },
+          {
+            name: 'policy',
+            value: ({ name, mode }) => (mode === 'shadow' ? `${name} (shadow mode)` : name),
+            cell: ({ name, mode }) => (
+              <>
+                {name}
+                {mode === 'shadow' && <span class="quiet"> (shadow mode)</span>}
+              </>
+            ),
+          },
+          ...(counted ? outcomes.filter(({ name }) => name === 'limited') : []),
           {
             name: 'limits',
             value: (policy) => describeLimits(policy).join(', '),
-            cell: (policy) => (
-              <div>
-                {describeLimits(policy).map((line) => (
-                  <div key={line}>{line}</div>
-                ))}
-              </div>
-            ),
+            cell: (policy) => <Lines lines={describeLimits(policy)} />,
           },
           { name: 'counts by', value: ({ by }) => by.join(' + ') },
-          { name: 'routes', value: ({ match }) => (match ? match.join(', ') : 'all') },
-          { name: 'mode', value: ({ mode }) => mode },
-          ...(counted ? outcomes : []),
+          {
+            name: 'routes',
+            value: ({ match }) => match?.join(', ') ?? 'all',
+            cell: ({ match }) => <Lines lines={cutList(match ?? ['all'])} />,
+          },
+          ...(counted ? outcomes.filter(({ name }) => name !== 'limited') : []),
           ...(hasUnits ? [units] : []),
+          ...(counted ? [lastRefused] : []),
         ]}
+        brief={counted ? ['limited'] : ['limits']}
+        sortedBy="limited"
       />
     </section>
+  )
+}
+
+const MAX_LINES = 4
+
+function cutList(lines: readonly string[]): readonly string[] {
+  const rest = lines.length - MAX_LINES
+  return rest > 1 ? [...lines.slice(0, MAX_LINES), `and ${rest} more`] : lines
+}
+
+function Lines({ lines }: { lines: readonly string[] }) {
+  return (
+    <div class="lines">
+      {lines.map((line) => (
+        <div key={line} title={line}>
+          {line}
+        </div>
+      ))}
+    </div>
   )
 }
 
@@ -281,7 +298,7 @@ function MostRefusingLimits({ policies, counted: { total } }: { policies: readon
       <ol class="bars">
         {total.limits.slice(0, 10).map((limit) => (
           <li key={limit.name}>
-            <span>{limit.name}</span>
+            <span title={limit.name}>{limit.name}</span>
             <progress
               aria-label={`${limit.name}: ${describeRefusals(limit)}`}
               max={total.limits[0]?.refusals}
@@ -295,7 +312,9 @@ function MostRefusingLimits({ policies, counted: { total } }: { policies: readon
   )
 }
 
-function MostRefused({ counted: { refused } }: { counted: Counted }) {
+function MostRefused({ counted: { refused, recent } }: { counted: Counted }) {
+  const findLastMs = (row: Counted['refused']['callers'][number]) =>
+    recent.find(({ policy, digest }) => policy === row.policy && (row.shared || digest === row.digest))?.atMs ?? 0
   return (
     <section aria-labelledby="refused">
       <h2 id="refused">Most refused callers</h2>
@@ -310,18 +329,13 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
             {
               name: 'caller',
               value: ({ digest, label, shared }) => (shared ? 'everyone' : `${label ?? ''} ${digest}`),
-              cell: ({ digest, policy, label, shared }) =>
-                shared ? (
-                  'everyone'
-                ) : (
-                  <a href={`#caller/${encodeURIComponent(digest)}/${encodeURIComponent(policy)}`}>
-                    {label ?? <code>{digest}</code>}
-                  </a>
-                ),
+              cell: (row) => <CallerLink {...row} />,
             },
             { name: 'policy', value: ({ policy }) => policy },
             { name: 'refused', value: ({ max }) => max, cell: ({ min, max }) => formatRange(min, max) },
+            { name: 'last refused', value: findLastMs, cell: (row) => <Moment ms={findLastMs(row)} />, isText: true },
           ]}
+          brief={['policy', 'refused']}
         />
       )}
     </section>

@@ -5,6 +5,7 @@ import type { Section } from '../../src/gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
 import { formatTarget } from '../../src/gateway/rules/target.ts'
 import type { Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
+import { Problem } from '../api.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Plain } from '../parts/plain.tsx'
 import { Table } from '../parts/table.tsx'
@@ -25,12 +26,11 @@ export function RulesView() {
   const versions = stored?.versions ?? []
   return (
     <>
-      <h1>Rules</h1>
+      <h1 tabIndex={-1}>Rules</h1>
       {problem && <p class="wrong">{problem.plain}</p>}
       {now && (
         <>
-          <p class="quiet">{describeVersion(now)}</p>
-          {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
+          <Standing now={now} onDone={refresh} />
           <Entries now={now} onDone={refresh} />
           <Editor now={now} onDone={refresh} />
         </>
@@ -40,11 +40,37 @@ export function RulesView() {
   )
 }
 
-function describeVersion({ version, id, isolate }: RulesNow): string {
-  if (version === 0) return 'No rules; the deployed configuration is active.'
-  if (isolate.version === version && isolate.id === id) return `Version ${version} is active.`
-  const before = isolate.version === 0 ? 'the deployed configuration' : `version ${isolate.version}`
-  return `Version ${version} is being activated; ${before} is active.`
+/** What is enforced, and how that relates to what the store holds. */
+function Standing({ now: { version, isolate }, onDone }: { now: RulesNow; onDone: () => void }) {
+  const action = useAction()
+  const enforced = isolate.version === 0 ? 'the deployed configuration' : `version ${isolate.version}`
+  const STATES = {
+    deployed: 'No rules; the deployed configuration is active.',
+    active: `Version ${isolate.version} is active.`,
+    invalid: `Version ${version} cannot be followed (${isolate.problem}); ${enforced} is enforced here, and none by a new isolate.`,
+    lost: `The rules are gone from the store. This isolate still enforces ${enforced}, shown here; one that starts now has none.`,
+    unknown: `The store does not answer: whether there are newer rules is not known. Shown is what is enforced here, ${enforced}.`,
+  } as const satisfies Record<typeof isolate.state, string>
+  const writeBack = async () => {
+    const body = { version: isolate.version, section: 'all', expectedVersion: 0 }
+    await action.run('/rollback', body, (edited: Edited) => `Written back (now version ${edited.version}).`)
+    onDone()
+  }
+  const isWell = isolate.state === 'deployed' || isolate.state === 'active'
+  return (
+    <div class={isWell ? undefined : 'notice'}>
+      <p class={isWell ? 'quiet' : undefined}>{STATES[isolate.state]}</p>
+      {isolate.state === 'lost' && (
+        <p>
+          <button type="button" disabled={action.isBusy} onClick={writeBack}>
+            Write them back
+          </button>{' '}
+          <span class="quiet">Any other change here writes them back, too.</span>
+        </p>
+      )}
+      {action.element}
+    </div>
+  )
 }
 
 /** An ended one is dropped by the next edit. */
@@ -96,7 +122,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
             { name: 'target', cell: ({ entry }) => formatTarget(entry) },
             { name: 'effect', cell: ({ kind, entry }) => HOW[kind](entry) },
             { name: 'until', cell: ({ entry: { until } }) => (until ? formatMoment(Date.parse(until)) : 'never') },
-            { name: 'reason', cell: ({ entry }) => entry.reason },
+            { name: 'reason', cell: ({ entry }) => entry.reason && <bdi>{entry.reason}</bdi> },
             { name: 'refused in 24 hours', like: 'number', cell: findRefused },
             {
               name: 'remove',
@@ -149,8 +175,10 @@ function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
       isDangerous: does === 'block',
       run: async () => {
         const body = { target, ...(reason && { reason }), ...(lasts && { for: lasts }) }
-        if (await action.run(path, body, ({ version }: Edited) => `Added (version ${version}).`)) element.reset()
+        const result = await action.run(path, body, ({ version }: Edited) => `Added (version ${version}).`)
+        if (!(result instanceof Problem)) element.reset()
         onDone()
+        return result
       },
     })
   }
@@ -193,12 +221,13 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
   const [section, setSection] = useState<Section>('policies')
   const goBack = async (version: number) => {
     const [newest] = versions
-    await action.run(
+    const result = await action.run(
       '/rollback',
       { version, section, expectedVersion: newest?.version, expectedId: newest?.id },
       (edited: Edited) => `Rolled back to ${version} (now version ${edited.version}).`,
     )
     onDone()
+    return result
   }
   return (
     <section aria-labelledby="versions">
@@ -221,7 +250,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
           { name: 'version', cell: ({ version }) => version },
           { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
           { name: 'actor', cell: ({ actor }) => actor },
-          { name: 'comment', cell: ({ comment }) => comment },
+          { name: 'comment', cell: ({ comment }) => comment && <bdi>{comment}</bdi> },
           {
             name: 'roll back',
             head: <span class="unseen">roll back</span>,

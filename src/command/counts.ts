@@ -1,5 +1,6 @@
 /** `sluice usage` and `sluice reset`: what a caller has used, and how to delete it. */
 import { sleep } from '../core/runtime/sleep.ts'
+import { listDoubts } from '../gateway/admin/next-request.ts'
 import {
   isSpared,
   LEFT_FOR_EVERYONE,
@@ -101,12 +102,13 @@ export const reset = defineCommand({
 
 type Usage = Awaited<ReturnType<typeof readUsage.run>>
 
-function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Terminal): string {
+function formatUsage(usage: Usage, terminal: Terminal): string {
+  const { blocked: block, allowed, limits, skipped } = usage
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
-  const isAnyAssumed = limits.some(({ assumed }) => assumed)
+  const hasPlans = limits.some(({ plan }) => plan !== null)
   const rows = limits.map(({ name, route, plan, limit, used, remaining, resetMs, retryAfterMs, key }) => ({
     name: withRoute(name, route),
-    ...(isAnyAssumed && { plan: plan ?? '' }),
+    ...(hasPlans && { plan: plan ?? '' }),
     limit,
     used,
     remaining,
@@ -115,6 +117,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
     key,
   }))
   const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
+  const shadowed = [...new Set(limits.flatMap(({ policy, shadow }) => (shadow ? [policy] : [])))]
   const describePlan = ({ plan, assumed }: Usage['limits'][number]) =>
     assumed
       ? 'its plan is not known; --header or --claim names it'
@@ -127,22 +130,26 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   )
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
+    ...(allowed ? ['allowed: counted, and never refused'] : []),
     ...(rows.length > 0 ? [terminal.formatTable(rows)] : []),
     ...[...plans].map(([policy, plan]) => `${policy}: ${plan}`),
-    ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
+    ...(allowed ? [] : overridden).map(({ name, route, plan, assumed, configuredLimit, unlimited }) => {
       const effect = unlimited ? 'never limited' : `set by a rule; others have ${configuredLimit}`
-      return `${withRoute(name, route)}: ${effect}`
+      return `${withRoute(name, route)}${assumed ? `, if on ${plan}` : ''}: ${effect}`
     }),
+    ...shadowed.map((policy) => `${policy}: in shadow mode, refuses nothing`),
     ...[...penaltyUntil].map(([policy, until]) => {
       const penalty = terminal.style('red', `penalty until ${until}`)
       return `${policy}: ${penalty}, whatever remains (sluice reset ends it)`
     }),
+    ...listDoubts(usage.active, usage.undecided).map((doubt) => terminal.style('yellow', doubt)),
     ...formatSkipped(skipped),
   ].join('\n')
 }
 
-function formatBlock({ status, reason, untilMs }: NonNullable<Usage['blocked']>, terminal: Terminal): string {
+function formatBlock({ status, reason, untilMs, shadow }: NonNullable<Usage['blocked']>, terminal: Terminal): string {
   const until = untilMs === null ? [] : `until ${new Date(untilMs).toISOString()}`
   const words = [`answered ${status}`, until, reason ?? []].flat()
+  if (shadow) return `a block would apply, but MODE is shadow: ${words.join(', ')}`
   return `${terminal.style('red', 'blocked')}: ${words.join(', ')} (sluice block --list shows the rule)`
 }

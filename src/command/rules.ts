@@ -1,5 +1,6 @@
 /** `sluice block`, `allow` and `override`: rules about a caller without a deploy. */
 import { Option } from '@commander-js/extra-typings'
+import { listDoubts } from '../gateway/admin/next-request.ts'
 import type { Operation } from '../gateway/admin/operation.ts'
 import * as operations from '../gateway/admin/operations/rules.ts'
 import { isOver } from '../gateway/rules/document.ts'
@@ -106,8 +107,9 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
       }
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {
-          const { version, rules } = await operator.run(operations.rules)
+          const { version, rules, isolate } = await operator.run(operations.rules)
           const entries = rules[list]
+          for (const doubt of listDoubts(isolate)) terminal.note(`note: ${doubt}`)
           const formatAll = () => (entries.length === 0 ? `no ${name}` : formatEntries(entries))
           terminal.show({ ...operator.place, version, [list]: entries }, formatAll)
           return

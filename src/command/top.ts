@@ -1,7 +1,12 @@
 /** `sluice top`: the busiest callers, as they are now. */
 import { sleep } from '../core/runtime/sleep.ts'
+import { describeActive } from '../gateway/admin/change-rules.ts'
+import { listDoubts } from '../gateway/admin/next-request.ts'
+import { readActiveRules } from '../gateway/rules/active-rules.ts'
+import { createRulesReader } from '../gateway/rules/rule-effects.ts'
 import { integer } from '../http/config/values.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
+import { openGateway } from './operate/over-database.ts'
 import { createOption, duration } from './read-option.ts'
 import { type Connection, connect, PATIENT_SILENCE_MS } from './redis/connection.ts'
 import { openDatabase } from './redis/open-database.ts'
@@ -10,7 +15,7 @@ import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, type KeyRow, KeyWatch, OwnKeys } from './top/key-watch.ts'
 import { countKeys, readInfo } from './upkeep/database.ts'
-import { loadWorkerConfig } from './worker-config.ts'
+import { loadWorkerConfig, toEnvironment } from './worker-config.ts'
 
 const EVERY_MS = 2_000
 /** Upstash charges for each command. */
@@ -24,7 +29,8 @@ export const top = defineCommand({
     'Shows the busiest keys of Sluice, those at their limits, and the state of the database. It never uses MONITOR or KEYS: ' +
     'each look reads some more keys by SCAN, and the listed ones again, and charges nothing; so the lists get better with ' +
     'every look. "at limit" says in how many looks the caller would have been refused, as refusals leave no trace in Redis; ' +
-    'where limits go by plan, by those of the largest one, as keys do not tell the plan. ' +
+    'where limits go by plan, by those of the largest one, as keys do not tell the plan. With RULES = "on", policies that ' +
+    'were pushed and rules that name a caller count, and a line says which rules keys do not tell. ' +
     'Over REST, Upstash charges for two or three commands for each key that is read.',
   examples: {
     top: 'watch',
@@ -48,21 +54,22 @@ export const top = defineCommand({
       const isOverRest = connections.some(({ kind }) => kind === 'rest')
       const intervalMs = options.interval ?? (isOverRest ? EVERY_MS_OVER_REST : EVERY_MS)
       const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
-      const watches = connections.map((connection) => ({
-        connection,
-        watch: new KeyWatch({
-          connection,
-          store: openDatabase(connection, config).limits,
-          ownKeys: new OwnKeys(config),
-          sample: options.sample,
-          rows: options.rows,
-        }),
-      }))
+      const { gateway } = await openGateway(connections, { ...toEnvironment(settings), STATISTICS: 'off' })
+      const watches = connections.map((connection) => {
+        const { sample, rows } = options
+        const store = openDatabase(connection, config).limits
+        return { connection, watch: new KeyWatch({ connection, store, sample, rows }) }
+      })
       for (let look = 1; !signal.aborted; look++) {
+        const active = await readActiveRules(gateway.rulesEngine, config)
+        const { rules, policies } = active
+        const applyRules = createRulesReader(rules, config, Date.now)
+        const keys = { ownKeys: new OwnKeys({ ...config, policies }), rules, applyRules }
         const found = await Promise.all(
           watches.map(async ({ connection, watch }) => {
             const server = await readServerState(connection)
-            return { redis: connection.name, atMs: Date.now(), server, ...(await watch.look()) }
+            const findings = await watch.look(keys)
+            return { redis: connection.name, atMs: Date.now(), rules: describeActive(active), server, ...findings }
           }),
         )
         const [only = {}, ...others] = found
@@ -102,7 +109,15 @@ async function readServerState(connection: Connection) {
 
 type ServerState = Awaited<ReturnType<typeof readServerState>>
 
-function formatLook(name: string, server: ServerState, findings: Findings, terminal: Terminal): string {
+interface Found extends Findings {
+  readonly rules: ReturnType<typeof describeActive>
+}
+
+function listUndecidedOf({ busiest, atLimit }: Findings): readonly string[] {
+  return [...new Set([...busiest, ...atLimit].flatMap(({ undecided }) => undecided))]
+}
+
+function formatLook(name: string, server: ServerState, findings: Found, terminal: Terminal): string {
   const { keys, latencyMs, slowestMs, memoryBytes, memoryLimitBytes, memoryPolicy } = server
   const limit =
     memoryLimitBytes === null ? 'no limit' : `limit ${formatMebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
@@ -117,14 +132,17 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
     ...formatList('Busiest', findings.busiest, terminal),
     '',
     ...formatList('At their limits', findings.atLimit, terminal),
+    ...listDoubts(findings.rules, listUndecidedOf(findings)).map((doubt) => terminal.style('yellow', doubt)),
   ].join('\n')
 }
 
 function formatList(title: string, rows: readonly KeyRow[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
+  const hasEffects = rows.some(({ effect }) => effect !== null)
   const cells = rows.map(({ unitsPerS, looks, looksAtLimit, ...row }) => ({
     policy: row.policy,
     caller: row.digest,
+    ...(hasEffects && { rule: row.effect ?? '' }),
     'units/s': unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
     'fullest limit': row.plan === null ? row.limitName : `${row.limitName}, if on ${row.plan}`,
     used: row.used,

@@ -53,7 +53,7 @@ test('what a caller used is told whatever its plan, and nobody is said to be lim
   for (let i = 0; i < 7; i++) await call({ sub: 'bob', account: { plan: 'pro' } })
   const { result } = await usage('--claim', 'sub=bob')
   expect(result.limits).toMatchObject([
-    { plan: 'free', limit: 5, used: 5, assumed: true },
+    { plan: 'free', limit: 5, used: 7, remaining: 0, assumed: true },
     { plan: 'pro', limit: 9, used: 7, assumed: true, retryAfterMs: 0 },
   ])
   const port = inject('redisPort')

@@ -309,6 +309,7 @@ describe('sluice usage shows what the rules order for a caller', () => {
     expect(JSON.parse(applyRules.stdout).blocked).toEqual({
       status: 403,
       reason: 'why not',
+      shadow: false,
       untilMs: expect.any(Number),
     })
     expect((await run(['usage', ...caller])).stdout).toMatch(/^blocked: answered 403, until \S+Z, why not/)

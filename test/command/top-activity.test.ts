@@ -18,7 +18,7 @@ function findLook(
     ([limit, windowMs, used, resetMs]): LimitUsage => ({
       ...{ policy: 'p', name: `p-${windowMs}`, route: null, key: 'k', limit, windowMs, used, remaining: limit - used },
       ...{ plan: null, resetMs, retryAfterMs: used >= limit ? resetMs : 0, penaltyUntilMs: null },
-      ...{ unlimited: false, shared: false },
+      ...{ assumed: false, unlimited: false, shadow: false, shared: false },
     }),
   )
   return { nowMs, limits: states } satisfies Look

@@ -2,10 +2,15 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Connection } from '../../src/command/redis/connection.ts'
-import { KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
+import { type KeyRow, KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { RedisStore } from '../../src/core/store/redis/redis-store.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
+import type { CallerCharge } from '../../src/gateway/callers/caller-charges.ts'
+import { NO_RULES } from '../../src/gateway/rules/document.ts'
+import { createRulesReader } from '../../src/gateway/rules/rule-effects.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
@@ -64,8 +69,11 @@ async function consume(key: string, times: number): Promise<void> {
   }
 }
 
+const active = { ownKeys, rules: NO_RULES, applyRules: createRulesReader(NO_RULES, config, Date.now) }
+
 function watch(sample = 1_000, rows = 3) {
-  return new KeyWatch({ connection, store, ownKeys, sample, rows })
+  const watching = new KeyWatch({ connection, store, sample, rows })
+  return { look: () => watching.look(active) }
 }
 
 test('KeyWatch lists the busiest, and those at their limits, of its own prefix only, and changes nothing', async () => {
@@ -153,6 +161,59 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
   const sent = [...(await redis.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm)].map(([, name]) => name)
   expect(JSON.parse(overRest.stdout)).toMatchObject({ keys: 1, atLimit: [{ digest: 'most', used: 10 }] })
   for (const name of ['keys', 'monitor', 'xadd', 'set', 'pexpire']) expect(sent).not.toContain(name)
+})
+
+test('sluice top goes by pushed policies, overrides, allows and shadow mode, and says what keys do not tell', async () => {
+  const [raised, allowed, plain] = ['raised', 'allowed', 'plain'].map((token) =>
+    createDigest(undefined)(['token', token]),
+  )
+  const pushed = [
+    { name: 'all', limits: '10/1d' },
+    { name: 'pushed', limits: '2/1d' },
+    { name: 'tried', limits: '1/1d', mode: 'shadow' },
+  ]
+  const rules = {
+    policies: pushed,
+    overrides: [{ by: 'token', digest: raised, multiplier: 10 }],
+    allows: [{ by: 'token', digest: allowed }],
+  }
+  const documents = new RedisDocuments({ client: adaptNodeRedis(redis), key: 'a.b:rules', timeoutMs: 60_000 })
+  await documents.write({ text: JSON.stringify(rules), expectedVersion: 0, actor: 'test', comment: '' })
+  for (const digest of [raised, allowed, plain]) await consume(`a.b:all:w:{${digest}}`, 10)
+  const tables = { 'pushed:w': '2/1d', 'tried:w': '1/1d' }
+  for (const [name, limits] of Object.entries(tables)) {
+    const policy = { name: name.slice(0, -2), limits }
+    const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example', RATE_LIMITS: 'off', POLICIES: [policy] })
+    const own = new OwnKeys({ keyPrefix: 'a.b', policies })
+    const charge = own.findCharge(`a.b:${name}:{${plain}}`) as CallerCharge
+    for (let i = 0; i < 2; i++) await store.decide({ action: 'take', permits: 1, charges: [charge] })
+  }
+  const args = ['top', '--redis', `redis://127.0.0.1:${server.port}`]
+  const env = { KEY_PREFIX: 'a.b', POLICIES: JSON.stringify(POLICIES), RULES: 'on' }
+  const look = async (more: Record<string, string> = {}) =>
+    JSON.parse((await runInside([...args, '--json'], { env: { ...env, ...more } })).stdout)
+  const { unknown, rules: state, busiest, atLimit } = await look()
+  expect([unknown, state]).toEqual([0, { state: 'active', version: 1, problem: null }])
+  expect(atLimit.map(({ policy, digest }: KeyRow) => [policy, digest]).toSorted()).toEqual([
+    ['all', plain],
+    ['pushed', plain],
+  ])
+  expect(
+    Object.fromEntries(busiest.map(({ policy, digest, effect }: KeyRow) => [`${policy} ${digest}`, effect])),
+  ).toEqual({
+    [`all ${raised}`]: 'override',
+    [`all ${allowed}`]: 'unlimited',
+    [`all ${plain}`]: null,
+    [`pushed ${plain}`]: null,
+    [`tried ${plain}`]: 'shadow',
+  })
+  const blocks = [{ country: 'DE' }, { by: 'token', digest: plain, status: 404 }]
+  await documents.write({ text: JSON.stringify({ ...rules, blocks }), expectedVersion: 1, actor: 'test', comment: '' })
+  const { stdout } = await runInside(args, { env })
+  expect(stdout).toMatch(/all +\S+ +blocked, 404 /)
+  expect(stdout).toContain('Rules by country may decide otherwise')
+  // A gateway without rules goes by what was deployed.
+  expect(await look({ RULES: 'off' })).toMatchObject({ unknown: 2, rules: { state: 'deployed' } })
 })
 
 test('sluice top ends when its server has left, though its client goes on trying to connect', async () => {

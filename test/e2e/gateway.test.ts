@@ -318,7 +318,10 @@ describe('while the store is unavailable', () => {
         {
           status: 'degraded',
           release: version,
-          store: { kind: 'redis', reachable: false, rttMs: null, circuit: expect.any(String) },
+          store: {
+            ...{ kind: 'redis', state: 'unavailable', reachable: false, rttMs: null, timeoutMs: expect.any(Number) },
+            circuit: expect.any(String),
+          },
         },
       ])
     },
@@ -379,7 +382,14 @@ describe('/_sluice', () => {
       {
         status: 'ok',
         release: version,
-        store: { kind: 'memory', reachable: true, rttMs: expect.any(Number), circuit: 'closed' },
+        store: {
+          kind: 'memory',
+          state: 'answers',
+          timeoutMs: expect.any(Number),
+          reachable: true,
+          rttMs: expect.any(Number),
+          circuit: 'closed',
+        },
       },
     ])
     const redis = await send((await startGateway(redisBindings())).url, { path: '/_sluice/health' })
@@ -388,7 +398,14 @@ describe('/_sluice', () => {
       {
         status: 'ok',
         release: version,
-        store: { kind: 'redis', reachable: true, rttMs: expect.any(Number), circuit: 'closed' },
+        store: {
+          kind: 'redis',
+          state: 'answers',
+          timeoutMs: expect.any(Number),
+          reachable: true,
+          rttMs: expect.any(Number),
+          circuit: 'closed',
+        },
       },
     ])
   })

@@ -30,6 +30,7 @@ const TABLES: readonly Table[] = [
   { name: 'users', limits: '5/1m', by: 'claim:sub' },
   { name: 'login', limits: '5/1m', by: 'ip' },
   { name: 'search', limits: '9/1m', by: 'ip+claim:sub' },
+  { name: 'tariff', limits: { free: '2/1m', pro: '9/1m' }, plan: 'header:x-plan', default_plan: 'free' },
 ]
 /** Mistakes that a table can have beside each other. */
 const SEVERAL: readonly Table[] = [
@@ -37,8 +38,13 @@ const SEVERAL: readonly Table[] = [
 ]
 const ofTable = fc.oneof(
   fc.constantFrom<Table>({ limits: 'often' }, { algorithm: 'leaky' }, { cost: 99 }),
+  fc.constantFrom<Table>({ limits: 'often', penalty: 'soon' }, { limit: '1/1s', penalty: 'soon', mode: 'on' }),
   fc.subarray([...SEVERAL], { minLength: 1 }).map((mistakes): Table => Object.assign({}, ...mistakes)),
 )
+/** Of each plan, and of the one for callers without one. */
+const ofPlans = fc
+  .record({ free: fc.constantFrom('2/1m', '2/1q'), pro: fc.constantFrom('9/1m', 'often'), gold: fc.boolean() })
+  .map(({ gold, ...limits }): Table => ({ limits, ...(gold && { default_plan: 'gold' }) }))
 const ofVariables = fc.constantFrom<Table>(
   ...[
     { ANONYMOUS: 'allow' },
@@ -53,14 +59,20 @@ const ofVariables = fc.constantFrom<Table>(
 const mistaken = fc
   .record({
     keys: fc.constantFrom<Table>({ JWT_SECRET: 'x'.repeat(32) }, { JWKS_URL: 'https://id.example.com/keys' }),
-    tables: fc.array(fc.option(ofTable), { minLength: TABLES.length, maxLength: TABLES.length }),
+    tables: fc.tuple(...[ofTable, ofTable, ofTable, ofPlans].map((mistakes) => fc.option(mistakes))),
     name: fc.option(fc.constantFrom([1, 'users'], [2, 'users'], [2, 'login'], [0, 'default'], [2, 'default'])),
     variables: fc.option(ofVariables),
     isJson: fc.boolean(),
   })
   .map(({ keys, tables, name, variables, isJson }) => {
     const list = TABLES.map((table, at) => ({ ...table, ...tables[at], ...(name?.[0] === at && { name: name[1] }) }))
-    const places = tables.flatMap((table, at) => Object.keys(table ?? {}).map((key) => `POLICIES,${at},${key}`))
+    const places = tables.flatMap((table, at) =>
+      Object.entries(table ?? {}).flatMap(([key, value]) =>
+        typeof value !== 'object' || value === null
+          ? `POLICIES,${at},${key}`
+          : Object.entries(value).flatMap(([plan, text]) => (/1m$/.test(text) ? [] : `POLICIES,${at},${key},${plan}`)),
+      ),
+    )
     return {
       env: {
         ...{

@@ -122,7 +122,7 @@ test('no isolate goes back, none decides by rules that ended two refreshes ago, 
         if (!isolate) throw new Error('no isolate was drawn')
         const startMs = place.clock.now()
         const decision = isolate.engine.decide(EXCHANGE).then(() => {
-          const { version } = isolate.engine.state()
+          const { version } = isolate.engine.active
           expect(version).toBeGreaterThanOrEqual(isolate.version)
           isolate.version = version
           // Clocks differ by up to 4 ms.

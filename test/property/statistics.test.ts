@@ -80,6 +80,7 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       const recorder = new Recorder({
         counters: new UnreliableCounters(clock, counters, fates),
         readLabel: undefined,
+        keepsRecent: true,
         now: () => clock.now(),
         wait: (ms) => (isEnded ? new Promise(() => {}) : clock.sleep(ms)),
         log: () => {},

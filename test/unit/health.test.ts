@@ -4,13 +4,19 @@ import { type Circuit, type Store, StoreError } from '../../src/core/model/store
 import { createHealthReader, createHealthResponse } from '../../src/gateway/app/health.ts'
 
 const START_MS = 1_700_000_000_000
+const TIMEOUT_MS = 500
 
 /** A store whose pings are answered when the test says so, and a clock that the test sets. */
 function subject(kind: Store['kind'] = 'redis') {
   const pings: PromiseWithResolvers<void>[] = []
-  const guard: { circuit: Circuit } = { circuit: 'closed' }
-  const store = {
-    kind,
+  const guard: { circuit: Circuit; mayCall: boolean } = { circuit: 'closed', mayCall: true }
+  const engine = {
+    get circuit() {
+      return guard.circuit
+    },
+    get mayCall() {
+      return guard.mayCall
+    },
     ping() {
       const ping = Promise.withResolvers<void>()
       pings.push(ping)
@@ -18,7 +24,7 @@ function subject(kind: Store['kind'] = 'redis') {
     },
   }
   const clock = { now: START_MS }
-  const readHealth = createHealthReader(store, guard, () => clock.now)
+  const readHealth = createHealthReader({ kind }, engine, TIMEOUT_MS, () => clock.now)
   const health = async () => createHealthResponse(await readHealth())
   return {
     pings,
@@ -33,6 +39,8 @@ function subject(kind: Store['kind'] = 'redis') {
     health,
   }
 }
+
+const KNOWN = { kind: 'redis', timeoutMs: TIMEOUT_MS, circuit: 'closed' }
 
 type Ping = PromiseWithResolvers<void>
 const resolve = (ping: Ping) => ping.resolve()
@@ -50,7 +58,7 @@ test('createHealthResponse() answers 200 and JSON that no cache may keep', async
   expect(await response.json()).toEqual({
     status: 'ok',
     release: version,
-    store: { kind: 'redis', reachable: true, rttMs: 12, circuit: 'closed' },
+    store: { ...KNOWN, state: 'answers', reachable: true, rttMs: 12 },
   })
 })
 
@@ -63,7 +71,7 @@ test('createHealthResponse() answers 200 and says so if the store is out of reac
   expect(await response.json()).toEqual({
     status: 'degraded',
     release: version,
-    store: { kind: 'redis', reachable: false, rttMs: null, circuit: 'closed' },
+    store: { ...KNOWN, state: 'unavailable', reachable: false, rttMs: null },
   })
 })
 
@@ -94,9 +102,9 @@ test('createHealthReader() lets concurrent calls neither ping again nor wait for
   const others = await Promise.all([ask(), ask(), ask()])
   expect(others).toEqual(
     others.map(() => ({
-      status: 'ok',
+      status: 'unknown',
       release: version,
-      store: { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' },
+      store: { ...KNOWN, state: 'unknown', reachable: null, rttMs: null },
     })),
   )
   expect(pings).toHaveLength(1)
@@ -117,10 +125,31 @@ test('createHealthReader() remembers the latest ping, even if an earlier one end
   expect(pings).toHaveLength(2)
 })
 
-test.each(['open', 'half-open'] as const)('createHealthReader() reports that the circuit is %s', async (circuit) => {
-  const { ask, guard } = subject()
-  guard.circuit = circuit
-  expect(await ask(resolve)).toMatchObject({ status: 'degraded', store: { reachable: true, circuit } })
+test.each([
+  ['open', false, 'degraded', 'failing'],
+  ['half-open', false, 'degraded', 'failing'],
+  ['half-open', true, 'ok', 'answers'],
+] as const)(
+  'createHealthReader() says of a circuit that is %s (may call: %s) %s',
+  async (circuit, mayCall, ...said) => {
+    const { ask, guard } = subject()
+    Object.assign(guard, { circuit, mayCall })
+    const [status, state] = said
+    expect(await ask(resolve)).toMatchObject({ status, store: { state, reachable: true, circuit } })
+  },
+)
+
+test('createHealthReader() says that a store is slow whose answers come after the deadline of decisions', async () => {
+  const { clock, health, pings } = subject()
+  const answer = health()
+  clock.now += TIMEOUT_MS
+  pings[0]?.resolve()
+  expect(await (await answer).json()).toMatchObject({ status: 'ok', store: { state: 'answers', rttMs: TIMEOUT_MS } })
+  clock.now += 1_000
+  const late = health()
+  clock.now += TIMEOUT_MS + 1
+  pings[1]?.resolve()
+  expect(await (await late).json()).toMatchObject({ status: 'degraded', store: { state: 'slow', reachable: true } })
 })
 
 test('a clock that is set back does not keep the store from being pinged', async () => {

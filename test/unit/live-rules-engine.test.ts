@@ -182,7 +182,7 @@ describe('LiveRulesEngine reads the rules', () => {
     site.isUnavailable = false
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
-    expect(site.limiter.state()).toMatchObject({ version: 1, readAtMs: START_MS + REFRESH_MS, problem: undefined })
+    expect(site.limiter.active).toMatchObject({ kind: 'active', version: 1, readAtMs: START_MS + REFRESH_MS })
   })
 
   test('and goes by the newest answer, not by the latest to arrive', async () => {
@@ -216,7 +216,7 @@ describe('LiveRulesEngine reads the rules', () => {
       comment: 'test',
     })
     await site.kind('other')
-    expect(site.limiter.state()).toMatchObject({
+    expect(site.limiter.active).toMatchObject({
       version: 0,
       problem: expect.stringContaining('rules.blocks[0].token'),
     })
@@ -227,7 +227,7 @@ describe('LiveRulesEngine reads the rules', () => {
       comment: 'test',
     })
     await site.afterRefresh()
-    expect(site.limiter.state().version).toBe(0)
+    expect(site.limiter.active.version).toBe(0)
     expect(await site.kind()).toBe('admitted')
     await site.edit((rules) => ({ ...rules, policies: undefined, blocks: [TOKEN] })).catch(() => {})
     expect(site.log.filter(({ event }) => event === 'rules_invalid')).toHaveLength(2)
@@ -242,11 +242,11 @@ describe('LiveRulesEngine reads the rules', () => {
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
     expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', activeVersion: 1 })
-    expect(site.limiter.state().problem).toBe('the rules are gone from the store')
+    expect(site.limiter.active.kind).toBe('lost')
     await site.edit((rules) => withEntry('blocks', rules, { asn: 1 }))
     await site.afterRefresh()
     // Version 1 again, but of other rules.
-    expect(site.limiter.state().version).toBe(1)
+    expect(site.limiter.active.version).toBe(1)
     expect(await site.kind()).toBe('admitted')
   })
 
@@ -348,7 +348,7 @@ describe('LiveRulesEngine with a copy in its place', () => {
     await new Promise((resolve) => setTimeout(resolve))
     looked()
     await site.settle()
-    expect(site.limiter.state().version).toBe(3)
+    expect(site.limiter.active.version).toBe(3)
     expect(site.log.filter(({ event }) => event === 'rules_lost')).toEqual([])
   })
 })

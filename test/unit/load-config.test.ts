@@ -43,7 +43,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
   expect(loadConfig({ UPSTREAM_URL })).toEqual({
     upstreamUrl: 'https://api.example.com',
     upstreamTimeoutMs: 30_000,
-    statistics: { isOn: false, logShare: 0 },
+    statistics: { isOn: false, keepsRecent: false, logShare: 0 },
     store: 'memory',
     forwardHeaders: [],
     policies: [
@@ -122,10 +122,12 @@ test.each<[Environment, Partial<Config>]>([
   // Where requests arrive, the scheme's default port is not part of the host.
   [{ ADMIN_TOKEN, ADMIN_HOST: 'Admin.example.com:443' }, { admin: { token: ADMIN_TOKEN, host: 'admin.example.com' } }],
   [{ ADMIN_TOKEN, ADMIN_HOST: 'localhost:8787' }, { admin: { token: ADMIN_TOKEN, host: 'localhost:8787' } }],
-  [{}, { statistics: { isOn: false, logShare: 0, label: undefined }, rules: undefined }],
+  [{}, { statistics: { isOn: false, keepsRecent: false, logShare: 0, label: undefined }, rules: undefined }],
   [
     { STATISTICS: 'on', LOG_REFUSALS: '0.01', CALLER_LABEL: 'header:X-Account-Name' },
-    { statistics: { isOn: true, logShare: 0.01, label: { kind: 'header', name: 'x-account-name' } } },
+    {
+      statistics: { isOn: true, keepsRecent: true, logShare: 0.01, label: { kind: 'header', name: 'x-account-name' } },
+    },
   ],
   [{ RULES: 'on' }, { rules: { refreshMs: 5_000, isShadow: false } }],
   [{ RULES: 'on', RULES_REFRESH_MS: '100', MODE: 'shadow' }, { rules: { refreshMs: 100, isShadow: true } }],

@@ -11,7 +11,9 @@ import { history, statistics } from '../../src/gateway/admin/operations/statisti
 import { reset, usage } from '../../src/gateway/admin/operations/usage.ts'
 import { rollback } from '../../src/gateway/admin/operations/versions.ts'
 import { readInput } from '../../src/gateway/api/read-input.ts'
+import { LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
+import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
 const findDigest = createDigest(undefined)
@@ -22,13 +24,24 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
   const env = { UPSTREAM_URL: 'https://api.test', RATE_LIMITS: 'off', RULES: 'on', POLICIES: policies, ...variables }
   const store = new MemoryStore(now)
   const counters = new MemoryCounters(now)
+  const config = loadConfig(env)
+  const log = () => {}
+  const composed = composeLimiter({
+    ...config,
+    store,
+    now,
+    log,
+    leases: undefined,
+    health: undefined,
+    createSettlement: undefined,
+  })
+  const documents = new MemoryDocuments(now)
+  const auditLog = new MemoryDocuments(now)
+  const rules = { refreshMs: 5_000, isShadow: false }
+  const parts = { config, env, composed, documents, auditLog, rules, readClaim: undefined, now, log }
   const operated: AdminContext = {
-    ...{ config: loadConfig(env), env, store, engine: store, upstream: undefined, counters, now },
-    rulesEngine: {
-      documents: new MemoryDocuments(now),
-      auditLog: new MemoryDocuments(now),
-      state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined }),
-    },
+    ...{ config, env, store, engine: store, upstream: undefined, counters, now },
+    rulesEngine: new LiveRulesEngine(parts),
     readHealth: () => Promise.reject(new Error('nobody asks')),
   }
   async function ask<Answer>({ run, body, query }: Operation<unknown, Answer>, sent: object = {}) {
@@ -318,7 +331,9 @@ describe('the rules', () => {
     expect(await problem(block, { target: { ip: '192.0.2.2' } })).toMatchObject(invalid)
     expect(await problem(push, { policies: null })).toMatchObject(invalid)
     expect(await problem(rollback, { version: 1, section: 'blocks' })).toMatchObject(invalid)
-    expect(await ask(usage, { caller: { ip: '192.0.2.1' } })).toMatchObject({ blocked: null })
+    // This isolate goes on by the version before.
+    const active = { state: 'invalid', version: 1 }
+    expect(await ask(usage, { caller: { ip: '192.0.2.1' } })).toMatchObject({ active, blocked: { status: 403 } })
     expect(await ask(rollback, { version: 1, section: 'all' })).toEqual({ version: 3, changed: true })
     expect(await ask(rollback, { version: 1, section: 'all' })).toEqual({ version: 3, changed: false })
     expect(await ask(rollback, { version: 0, section: 'all' })).toEqual({ version: 4, changed: true })

@@ -67,6 +67,7 @@ test('openShardHealth() tells which database answers, how late the last one does
   let nowMs = 0
   const place = (circuit: Circuit, tookMs: number, isAway = false): StorePlace => ({
     circuit,
+    mayCall: circuit !== 'open',
     async ping() {
       nowMs += tookMs
       if (isAway) throw new StoreError('Redis could not be reached')
@@ -74,7 +75,8 @@ test('openShardHealth() tells which database answers, how late the last one does
   })
   const ask = async (places: Readonly<Record<string, StorePlace>>) => {
     const memory = openMemoryBackend(() => nowMs)
-    const limits = { ...memory.limits, places: { circuit: 'closed' as const, byName: new Map(Object.entries(places)) } }
+    const byName = new Map(Object.entries(places))
+    const limits = { ...memory.limits, places: { circuit: 'closed' as const, mayCall: true, byName } }
     const config = { policies, keyPrefix, shards: [] }
     return (await openShardHealth({ config, backend: { ...memory, limits }, now: () => nowMs }))()
   }

@@ -100,7 +100,7 @@ const BAD: Readonly<Record<VariableName, BadExamples>> = {
   KEY_PREFIX: { 'up to 64 letters, digits, "_", ".", ":" or "-"': ['a{b}', 'x'.repeat(65), 5] },
   RULES: refuseSwitch,
   RULES_REFRESH_MS: refuseIntegers(100, 3_600_000),
-  STATISTICS: refuseSwitch,
+  STATISTICS: refuseNames('on', 'counts', 'off'),
   LOG_REFUSALS: { 'a share from 0 to 1': ['1%', 2, -0.1] },
   CALLER_LABEL: {
     '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address': [

@@ -11,11 +11,8 @@ const CONTEXT = { waitUntil() {}, passThroughOnException() {}, props: {} }
 
 /** @param connections to a database, or to each of several */
 export async function operateOverDatabase(connections: readonly Connection[], env: Environment): Promise<Operator> {
-  // Who asks a gateway does not wait for it.
-  const { createGateway } = await import('../../gateway/create-gateway.ts')
   const token = randomBytes(32).toString('base64url')
-  const own = { ...env, ADMIN_TOKEN: token, ADMIN_HOST: undefined }
-  const { app } = await createGateway(own, { open: (config) => openDatabases(connections, config) })
+  const { app } = await openGateway(connections, { ...env, ADMIN_TOKEN: token, ADMIN_HOST: undefined })
   const name = connections.map((connection) => connection.name).join(', ')
   return createOperator({
     name,
@@ -25,6 +22,13 @@ export async function operateOverDatabase(connections: readonly Connection[], en
     explain,
     fetch: async (request) => app.fetch(request, {}, CONTEXT),
   })
+}
+
+/** Composes a gateway over databases. */
+export async function openGateway(connections: readonly Connection[], env: Environment) {
+  // Who asks a gateway does not wait for it.
+  const { createGateway } = await import('../../gateway/create-gateway.ts')
+  return createGateway(env, { open: (config) => openDatabases(connections, config) })
 }
 
 function explain(_response: Response, problem: ProblemBody | undefined): CommandError {

@@ -1,6 +1,7 @@
 /** Reads from two looks at a key how busy it is. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
+import { isFull } from '../../gateway/admin/next-request.ts'
 import type { LimitUsage } from '../../gateway/callers/caller-charges.ts'
 
 export interface Look {
@@ -10,7 +11,7 @@ export interface Look {
 
 /** A request of one unit would be refused. */
 export function isAtLimit({ limits }: Look): boolean {
-  return limits.some(({ retryAfterMs }) => retryAfterMs > 0)
+  return limits.some(isFull)
 }
 
 export function isIdle({ limits }: Look): boolean {

@@ -1,9 +1,15 @@
 /** Watches the keys of Redis by SCAN, a few pages at a time. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
-import type { RequestCharge } from '../../core/model/charge.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
-import { createDigestCharge, listAssumedPlans, readUsage } from '../../gateway/callers/caller-charges.ts'
+import {
+  type CallerCharge,
+  createDigestCharge,
+  listAssumedPlans,
+  readUsage,
+} from '../../gateway/callers/caller-charges.ts'
+import type { Rules } from '../../gateway/rules/document.ts'
+import { createDigestTest, listUndecided, type RuleEffects } from '../../gateway/rules/rule-effects.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Connection } from '../redis/connection.ts'
 import { countBare, findShareOfTable, SCRIPT_BUDGET_US, scan } from '../upkeep/database.ts'
@@ -20,13 +26,22 @@ const MAX_REMEMBERED = 5_000
 export interface KeyWatchOptions {
   readonly connection: Connection
   readonly store: Pick<Store, 'decide'>
-  readonly ownKeys: OwnKeys
   readonly sample: number
   readonly rows: number
 }
 
+/** What is active at a look. */
+export interface ActiveKeys {
+  readonly ownKeys: OwnKeys
+  readonly rules: Rules
+  /** Finds what the rules make of the charge of a digest. */
+  readonly applyRules: (charges: readonly CallerCharge[]) => Promise<RuleEffects>
+}
+
 interface Watched {
-  readonly charge: RequestCharge
+  readonly charge: CallerCharge
+  readonly effect: string | null
+  readonly undecided: readonly string[]
   readonly look: Look
   readonly unitsPerS: number | undefined
   readonly looks: number
@@ -53,15 +68,19 @@ export class KeyWatch {
     this.#options = options
   }
 
-  async look() {
+  async look(active: ActiveKeys) {
     this.#look++
-    const { ownKeys, rows } = this.#options
-    const found = (await this.#scanNext()).flatMap((key) => ownKeys.findCharge(key) ?? [])
+    const { rows } = this.#options
     // Keys that have become idle leave the lists, so more are read than are shown.
     const listed = [...this.#listBusiest().slice(0, 2 * rows), ...this.#listAtLimit().slice(0, 2 * rows)]
-    const charges = new Map([...found, ...listed.map(({ charge }) => charge)].map((charge) => [charge.key, charge]))
-    const all = [...charges.values()]
-    for (let first = 0; first < all.length; first += BATCH) await this.#read(all.slice(first, first + BATCH))
+    const keys = new Set([...(await this.#scanNext(active)), ...listed.map(({ charge }) => charge.key)])
+    const found: ActiveKey[] = []
+    for (const key of keys) {
+      const charge = active.ownKeys.findCharge(key)
+      if (charge) found.push(await applyActive(charge, active))
+      else this.#watched.delete(key)
+    }
+    for (let first = 0; first < found.length; first += BATCH) await this.#read(found.slice(first, first + BATCH))
     const share = this.#cursor === '0' ? 1 : findShareOfTable(this.#cursor)
     const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
     const isFresh = ({ readAtLook }: Watched) => readAtLook === this.#look
@@ -78,14 +97,14 @@ export class KeyWatch {
     }
   }
 
-  async #scanNext(): Promise<string[]> {
-    const { connection, ownKeys, sample } = this.#options
+  async #scanNext({ ownKeys }: ActiveKeys): Promise<string[]> {
+    const { connection, sample } = this.#options
     if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
     const collected: string[] = []
     for (let page = 0; page < MAX_PAGES && collected.length < sample; page++) {
       const { cursor, keys } = await scan(connection, this.#cursor, ownKeys.pattern, Math.min(COUNT, sample))
       const names = keys.map(String)
-      await this.#count(names)
+      await this.#count(names, ownKeys)
       collected.push(...names)
       this.#cursor = cursor
       if (cursor !== '0') continue
@@ -96,8 +115,8 @@ export class KeyWatch {
     return collected
   }
 
-  async #count(names: readonly string[]): Promise<void> {
-    const { connection, ownKeys } = this.#options
+  async #count(names: readonly string[], ownKeys: OwnKeys): Promise<void> {
+    const { connection } = this.#options
     this.#pass.seen += names.length
     this.#pass.unknown += names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOther(name)).length
     for (let rest = names; rest.length > 0; ) {
@@ -107,24 +126,26 @@ export class KeyWatch {
     }
   }
 
-  async #read(charges: readonly RequestCharge[]): Promise<void> {
+  async #read(keys: readonly ActiveKey[]): Promise<void> {
+    const charges = keys.map(({ charge }) => charge)
     let usage: Awaited<ReturnType<typeof readUsage>>
     try {
       usage = await readUsage(this.#options.store, charges)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       // One of the keys holds something other than its name says.
-      if (charges.length > 1) for (const charge of charges) await this.#read([charge])
+      if (keys.length > 1) for (const each of keys) await this.#read([each])
       else if (/WRONGTYPE|user_script|Lua/.test(error.message)) this.#watched.delete(charges[0]?.key ?? '')
       else throw error
       return
     }
-    for (const [index, charge] of charges.entries()) {
-      this.#remember(charge, { nowMs: usage.nowMs, limits: usage.limits[index] ?? [] })
+    for (const [index, each] of keys.entries()) {
+      this.#remember(each, { nowMs: usage.nowMs, limits: usage.limits[index] ?? [] })
     }
   }
 
-  #remember(charge: RequestCharge, look: Look): void {
+  #remember(active: ActiveKey, look: Look): void {
+    const { charge } = active
     const { key } = charge
     const before = this.#watched.get(key)
     this.#watched.delete(key)
@@ -132,7 +153,7 @@ export class KeyWatch {
     const looks = (before?.looks ?? 0) + 1
     const looksAtLimit = (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0)
     const unitsPerS = countUnitsPerSecond(charge.policy, look, before?.look)
-    this.#watched.set(key, { charge, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
+    this.#watched.set(key, { ...active, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
     const [oldest = ''] = this.#watched.keys()
     if (this.#watched.size > MAX_REMEMBERED) this.#watched.delete(oldest)
   }
@@ -157,12 +178,38 @@ function compareRates(a: Watched, b: Watched): number {
   return (b.unitsPerS ?? 0) - (a.unitsPerS ?? 0) || share(b) - share(a)
 }
 
-function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
+type ActiveKey = Pick<Watched, 'charge' | 'effect' | 'undecided'>
+
+/** Finds what is active for a key. */
+async function applyActive(before: CallerCharge, { rules, applyRules }: ActiveKeys): Promise<ActiveKey> {
+  const { charges, blocked } = await applyRules([before])
+  const [charge = before] = charges
+  const isOverridden = charge.plan !== charge.planName
+  const ofCharge = charge.isUnlimited
+    ? 'unlimited'
+    : charge.mode === 'shadow'
+      ? 'shadow'
+      : isOverridden
+        ? 'override'
+        : null
+  const effect = blocked && !blocked.isShadow ? `blocked, ${blocked.status}` : ofCharge
+  return {
+    charge,
+    effect,
+    undecided: listUndecided(rules, createDigestTest(rules, [charge], charge.digest), Date.now()),
+  }
+}
+
+function toRow({ charge, effect, undecided, look, unitsPerS, looks, looksAtLimit }: Watched) {
   const { name: limitName, used, limit } = findFullestLimit(look)
   return {
     policy: charge.policy.name,
     plan: look.limits[0]?.plan ?? null,
     digest: charge.digest,
+    /** What a rule or shadow mode makes of it; null: nothing that is known. */
+    effect,
+    /** What rules go by that a key does not tell: they may make something else of it. */
+    undecided,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
     limitName,
     used,
@@ -174,8 +221,8 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
 }
 
 /** Keys do not tell a plan: only the largest tells all that was used, and never that a caller is limited who is not. */
-function findLargest(charge: RequestCharge): RequestCharge {
-  const findLimit = ({ limits: [first] }: RequestCharge) => first?.limit ?? 0
+function findLargest(charge: CallerCharge): CallerCharge {
+  const findLimit = ({ limits: [first] }: CallerCharge) => first?.limit ?? 0
   return listAssumedPlans(charge).reduce((largest, each) => (findLimit(each) > findLimit(largest) ? each : largest))
 }
 
@@ -184,7 +231,7 @@ export class OwnKeys {
   readonly pattern: string
   readonly #prefix: string
   /** Charges of no digest yet, by policy name and algorithm letter. */
-  readonly #charges: ReadonlyMap<string, RequestCharge>
+  readonly #charges: ReadonlyMap<string, CallerCharge>
 
   constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {
     this.#prefix = `${keyPrefix}:`
@@ -206,7 +253,7 @@ export class OwnKeys {
   }
 
   /** @returns undefined if no configured policy has such keys */
-  findCharge(key: string): RequestCharge | undefined {
+  findCharge(key: string): CallerCharge | undefined {
     if (!key.startsWith(this.#prefix)) return undefined
     const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []
     const charge = this.#charges.get(name)

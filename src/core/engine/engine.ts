@@ -1,7 +1,7 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import { type Circuit, type Store, StoreError } from '../model/store.ts'
+import { type Circuit, type Store, StoreError, type StorePlace } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Clocks } from '../runtime/clocks.ts'
@@ -62,7 +62,24 @@ export class Engine {
   }
 
   get circuit(): Circuit {
-    return (this.#options.store.places ?? this.#breaker)?.circuit ?? 'closed'
+    return this.#guard?.circuit ?? 'closed'
+  }
+
+  /** Whether the next decision would be called for, and not be made without the store. */
+  get mayCall(): boolean {
+    return this.#guard?.mayCall ?? true
+  }
+
+  get #guard(): Pick<StorePlace, 'circuit' | 'mayCall'> | undefined {
+    return this.#options.store.places ?? this.#breaker
+  }
+
+  /** An answer half-opens the circuit: no request may come that finds out. @throws {StoreError} */
+  async ping(): Promise<void> {
+    const { places } = this.#options.store
+    if (places) await Promise.all([...places.byName.values()].map((place) => place.ping()))
+    else await this.#options.store.ping()
+    this.#breaker?.halfOpen()
   }
 
   /** @param permits one by default; a `peek` is always answered by the store itself */

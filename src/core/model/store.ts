@@ -22,7 +22,9 @@ export type Circuit = 'closed' | 'open' | 'half-open'
 /** One of several databases, or a node of a cluster. */
 export interface StorePlace {
   readonly circuit: Circuit
-  /** @throws {StoreError} if it cannot be reached */
+  /** Whether the next decision would be called for, as far as its circuit goes. */
+  readonly mayCall: boolean
+  /** An answer half-opens its circuit. @throws {StoreError} if it cannot be reached */
   ping(): Promise<void>
 }
 
@@ -41,6 +43,8 @@ export interface Shard {
 export interface StorePlaces {
   /** The worst one. */
   readonly circuit: Circuit
+  /** Whether all of them would be called. */
+  readonly mayCall: boolean
   readonly byName: ReadonlyMap<string, StorePlace>
 }
 

@@ -3,6 +3,8 @@ import * as v from 'valibot'
 import { CALLER_KIND_NAMES } from '../../core/model/identity-source.ts'
 import { POLICY_MODES } from '../../core/model/policy.ts'
 import { describe, units } from '../api/schema.ts'
+import { STORE_STATES } from '../app/health.ts'
+import { RULES_STATES } from '../rules/active-rules.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
 import type { RuleTarget } from '../rules/target.ts'
 import { refusalsSchema } from '../statistics/read-statistics.ts'
@@ -14,15 +16,23 @@ const nullableNumber = v.nullable(v.number())
 const place = {
   reachable: v.nullable(v.boolean()),
   rttMs: describe(nullableNumber, 'How long it took to answer; null if it did not.'),
-  circuit: describe(v.picklist(['closed', 'open', 'half-open']), 'Open: it keeps failing, and is not called.'),
+  circuit: describe(
+    v.picklist(['closed', 'open', 'half-open']),
+    'Open: it keeps failing, and is not called. Half-open: the next decision tries it.',
+  ),
 }
 
 export const status = v.strictObject({
   nowMs: epochMs,
   release: v.string(),
-  status: v.picklist(['ok', 'degraded']),
+  status: v.picklist(['ok', 'degraded', 'unknown']),
   store: v.strictObject({
     kind: describe(v.string(), '`redis`, `durable-object` or `memory`.'),
+    state: describe(
+      v.picklist(STORE_STATES),
+      '`slow`: a decision has no answer in time. `failing`: it answers, but decisions have failed, and are made without it.',
+    ),
+    timeoutMs: describe(units, 'Deadline of a decision.'),
     ...place,
     shards: describe(
       v.optional(v.record(v.string(), v.strictObject(place))),
@@ -67,15 +77,35 @@ const limitUsage = v.strictObject({
   resetMs: describe(units, 'Milliseconds until more than that remains; 0 if all is.'),
   retryAfterMs: describe(units, 'Milliseconds until a request is admitted; 0 if it is now.'),
   penaltyUntilMs: describe(nullableNumber, 'End of its penalty, milliseconds since the Unix epoch.'),
-  unlimited: describe(v.boolean(), 'It is counted, but refuses nothing.'),
+  unlimited: describe(v.boolean(), 'By a rule: it is counted, but refuses nothing.'),
+  shadow: describe(v.boolean(), 'In shadow mode: it refuses nothing.'),
   shared: describe(v.boolean(), 'It is counted for all callers together: a reset of this one leaves it as it is.'),
 })
 
-const blocked = v.strictObject({ status: v.number(), reason: nullableText, untilMs: nullableNumber })
+const blocked = v.strictObject({
+  status: v.number(),
+  reason: nullableText,
+  untilMs: nullableNumber,
+  shadow: describe(v.boolean(), 'It is only logged: MODE is shadow.'),
+})
+
+/** How what decides requests relates to what the store holds. */
+export const active = v.strictObject({
+  state: describe(
+    v.picklist(RULES_STATES),
+    '`deployed`: there are no rules. `active`: the newest decide. `invalid`: the newest cannot be followed, `lost`: the ' +
+      'store holds none any more, `unknown`: it did not answer; then those decide that this isolate knows.',
+  ),
+  version: describe(units, 'Of the rules that decide; 0: none.'),
+  problem: describe(nullableText, 'Why the newest cannot be followed.'),
+})
 
 export const usage = v.strictObject({
   nowMs: describe(v.number(), 'The store’s clock, milliseconds since the Unix epoch.'),
+  active: describe(active, 'What the rest of the answer goes by.'),
   blocked: describe(v.nullable(blocked), 'The rule that blocks it.'),
+  allowed: describe(v.boolean(), 'A rule says that nothing refuses it.'),
+  undecided: describe(v.array(v.string()), 'What other rules go by that is not known of it: they may apply, or not.'),
   limits: describe(v.array(limitUsage), 'With the limits that apply to it.'),
   skipped: describe(skipped, 'Policies that say nothing of this caller, and why.'),
 })
@@ -124,6 +154,7 @@ const policySchema = v.strictObject({
 
 export const policies = v.strictObject({
   source: describe(v.picklist(['deploy', 'rules']), '`rules`: they were pushed.'),
+  active,
   policies: v.array(policySchema),
   tables: describe(tables, 'Their tables, as they are written; RATE_LIMITS has none.'),
   deployed: describe(tables, 'The tables of POLICIES, which hold if none are pushed.'),
@@ -174,12 +205,10 @@ const document = v.strictObject({
 export const rules = v.strictObject({
   ...revision,
   rules: document,
-  isolate: v.strictObject({
-    version: describe(units, 'What is active in the answering isolate.'),
-    id: v.string(),
-    readAtMs: nullableNumber,
-    problem: describe(nullableText, 'Why a newer version is not active.'),
-  }),
+  isolate: describe(
+    v.strictObject({ ...active.entries, id: v.string(), readAtMs: nullableNumber }),
+    'What decides in the answering isolate: `rules` are its own.',
+  ),
 })
 
 export const ordered = v.strictObject({

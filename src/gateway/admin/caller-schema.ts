@@ -21,10 +21,10 @@ import {
   findDigestCharges,
   type SkippedPolicy,
 } from '../callers/caller-charges.ts'
+import { type ActiveRules, readActiveRules } from '../rules/active-rules.ts'
 import { createRuleTarget, type RuleTarget } from '../rules/target.ts'
 import { readRefusedCallers } from '../statistics/read-statistics.ts'
 import type * as answers from './answers.ts'
-import { type ActiveRules, readActiveRules } from './change-rules.ts'
 import type { AdminContext } from './operation.ts'
 
 const toPairs = v.transform((texts: Readonly<Record<string, string>>) => Object.entries(texts))
@@ -63,7 +63,7 @@ export async function findCharges(
   context: AdminContext,
   { caller, policies: names }: v.InferOutput<typeof callerQuery>,
 ): Promise<CallerCharges & { readonly active: ActiveRules }> {
-  const active = await readActiveRules(context)
+  const active = await readActiveRules(context.rulesEngine, context.config)
   const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
   if (unknown >= 0) throw new InputError(['policies', `${unknown}`], `expected one of ${known.join(', ')}`)
@@ -115,7 +115,7 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
   const request = createRequest(input)
   let folds: readonly (string | undefined)[] = [undefined]
   if (SOURCE_KINDS[kind].isInBody) {
-    const { policies } = await readActiveRules(context)
+    const { policies } = await readActiveRules(context.rulesEngine, context.config)
     const counting = policies.filter((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
     const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
     if (counting.length === 0) throw new InputError(['target', kind], `expected ${expected}`)
@@ -140,8 +140,8 @@ function readBy(kind: CallerKind, input: TargetInput): string {
 
 /** Checks for the digest of a policy that counts for everyone: no rule about a caller may name it. */
 export async function isSharedDigest(digest: string, context: AdminContext): Promise<boolean> {
-  const { config, counters, now } = context
-  const { policies } = await readActiveRules(context)
+  const { config, rulesEngine, counters, now } = context
+  const { policies } = await readActiveRules(rulesEngine, config)
   const shared = [...policies, ...config.policies].filter(({ by }) => isShared(by))
   const { charges, skipped } = await findCallerCharges({ ...config, policies: shared }, {})
   if (charges.some((charge) => charge.digest === digest)) return true

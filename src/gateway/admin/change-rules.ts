@@ -4,9 +4,10 @@ import { HIDDEN, OptionError } from '../../core/options/option-error.ts'
 import { MAX_DOCUMENT_BYTES, updateDocument } from '../../core/store/documents.ts'
 import { InputError, OperationError, toPointer } from '../api/operation.ts'
 import { describe } from '../api/schema.ts'
+import type { ActiveRules } from '../rules/active-rules.ts'
 import { NO_RULES, parseRules, RULES, type Rules, readRules } from '../rules/document.ts'
-import { dropEnded, readCurrentRules } from '../rules/edit-rules.ts'
-import { checkRules, readRulePolicies } from '../rules/rule-policies.ts'
+import { dropEnded } from '../rules/edit-rules.ts'
+import { checkRules } from '../rules/rule-policies.ts'
 import type * as answers from './answers.ts'
 import type { AdminContext } from './operation.ts'
 
@@ -24,18 +25,10 @@ type Edited = v.InferOutput<typeof answers.edited>
 /** Matches half of a surrogate pair in JSON, which Redis cannot read. */
 const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f][\da-f]{2}/
 
-export type ActiveRules = Awaited<ReturnType<typeof readActiveRules>>
-
-/** If the newest rules are invalid, or do not fit what was deployed, only its own policies apply, as in a new isolate. */
-export async function readActiveRules({ rulesEngine, config, env }: AdminContext) {
-  if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
-  try {
-    const { rules } = await readCurrentRules(rulesEngine.documents)
-    return { rules, policies: rules.policies ? readRulePolicies(env, rules.policies) : config.policies }
-  } catch (error) {
-    if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
-    throw error
-  }
+/** What of the active rules is in the answer of an operation that depends on them. */
+export function describeActive(active: ActiveRules): v.InferOutput<typeof answers.active> {
+  const { kind, version } = active
+  return { state: kind, version, problem: kind === 'invalid' ? active.problem : null }
 }
 
 export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminContext['rulesEngine']> {
@@ -48,7 +41,7 @@ export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminCo
 }
 
 /**
- * Changes the newest rules.
+ * Changes the newest rules; where the store has lost them, those that this isolate still enforces.
  * @param mustFit policies and overrides have to fit together; a block does not wait for that
  * @param locate finds the place in the body of what stands at a place in the rules
  */
@@ -59,27 +52,34 @@ export async function changeRules(
   mustFit: boolean,
   locate: (path: OptionError['path'], rules: Rules) => readonly string[] | undefined = () => undefined,
 ): Promise<{ readonly edited: Edited; readonly rules: Rules }> {
-  const { documents } = requireRules(context)
+  const engine = requireRules(context)
   let rules = NO_RULES
   let known = 0
-  const written = await updateDocument(documents, ({ text: before, version, id }) => {
+  const written = await updateDocument(engine.documents, async ({ text: before, version, id }) => {
     if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) throw createConflict(version)
     known = version
-    const old = parseStored(before, replacesAll)
+    // No edit ends what is enforced without having been asked to.
+    const active = version === 0 ? await engine.look() : undefined
+    const lost = active?.kind === 'lost' ? active.rules : undefined
+    const old = lost ?? parseStored(before, replacesAll)
     try {
       rules = dropEnded(change(old ?? NO_RULES), context.now())
       rules = readRules(rules)
       if (mustFit) checkRules(rules, context.env)
       const text = JSON.stringify(rules)
       if (LONE_SURROGATE.test(text)) throw new OptionError(RULES, 'text without half characters', HIDDEN)
-      return text === JSON.stringify(old) ? undefined : { text, actor, comment }
+      return text === JSON.stringify(old) && !lost ? undefined : { text, actor, comment }
     } catch (error) {
       const place = error instanceof OptionError && locate(error.path, rules)
       throw place ? toInputError(error, place) : toRulesError(error)
     }
   })
   if (!written) return { edited: { version: known, changed: false }, rules }
-  if (written.kind === 'written') return { edited: { version: written.version, changed: true }, rules }
+  if (written.kind === 'written') {
+    // Whoever has written it is told what it does by the same isolate.
+    await engine.look()
+    return { edited: { version: written.version, changed: true }, rules }
+  }
   if (written.kind !== 'too-large') throw createConflict(written.version)
   throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
 }

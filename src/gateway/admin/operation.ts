@@ -15,7 +15,7 @@ export interface AdminContext {
   readonly config: Config
   readonly env: Environment
   /** Undefined: rules are disabled. */
-  readonly rulesEngine: Pick<LiveRulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
+  readonly rulesEngine: Pick<LiveRulesEngine, 'documents' | 'auditLog' | 'look'> | undefined
   /** The store itself: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide'>
   readonly engine: Pick<Engine, 'delete'>

@@ -7,15 +7,34 @@ import type { ShardHealthReader } from './shard-health.ts'
 /** An isolate pings the store at most this often. */
 const PING_INTERVAL_MS = 1_000
 
+/**
+ * What decides the next request, as far as is known: a store that answers in time does. `slow`: a ping took longer than a
+ * decision may. `failing`: pings are answered, but decisions were not, and none is called for now. `unknown`: no ping has
+ * ended yet. While it is not known, it is not taken for well.
+ */
+export const STORE_STATES = ['answers', 'slow', 'failing', 'unavailable', 'unknown'] as const
+export type StoreState = (typeof STORE_STATES)[number]
+
+/** For monitors. */
+const STATUSES = {
+  answers: 'ok',
+  slow: 'degraded',
+  failing: 'degraded',
+  unavailable: 'degraded',
+  unknown: 'unknown',
+} as const satisfies Readonly<Record<StoreState, string>>
+
 type Ping = { readonly reachable: boolean | null; readonly rttMs: number | null } & Partial<
   Omit<Awaited<ReturnType<ShardHealthReader>>, 'reachable' | 'rttMs'>
 >
 
 export type Health = Awaited<ReturnType<ReturnType<typeof createHealthReader>>>
 
+/** @param timeoutMs deadline of a decision */
 export function createHealthReader(
-  store: Pick<Store, 'kind' | 'ping'>,
-  engine: Pick<Engine, 'circuit'>,
+  { kind }: Pick<Store, 'kind'>,
+  engine: Pick<Engine, 'circuit' | 'mayCall' | 'ping'>,
+  timeoutMs: number,
   now: () => number,
   readShards?: ShardHealthReader,
 ) {
@@ -31,16 +50,23 @@ export function createHealthReader(
       pingedAtMs = startedAtMs
       const result = readShards
         ? await readShards()
-        : await store.ping().then(
+        : await engine.ping().then(
             () => ({ reachable: true, rttMs: now() - startedAtMs }),
             () => ({ reachable: false, rttMs: null }),
           )
       // A slow ping must not replace the result of a later one.
       if (pingedAtMs === startedAtMs) last = result
     }
-    const { circuit } = engine
-    const status = last.reachable === false || circuit !== 'closed' ? ('degraded' as const) : ('ok' as const)
-    return { status, release: manifest.version, store: { kind: store.kind, ...last, circuit } }
+    const state = findState(last, engine.mayCall)
+    const store = { kind, state, ...last, timeoutMs, circuit: engine.circuit }
+    return { status: STATUSES[state], release: manifest.version, store }
+  }
+
+  function findState({ reachable, rttMs }: Ping, mayCall: boolean): StoreState {
+    if (reachable === null) return mayCall ? 'unknown' : 'failing'
+    if (!reachable) return 'unavailable'
+    if (!mayCall) return 'failing'
+    return (rttMs ?? 0) > timeoutMs ? 'slow' : 'answers'
   }
 }
 

@@ -10,6 +10,7 @@ import {
 } from '../../core/model/identity-source.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import type { Store } from '../../core/model/store.ts'
+import { MAX_BUCKET } from '../../core/options/read-limits.ts'
 import {
   findMissing,
   preparePolicy,
@@ -38,6 +39,8 @@ export interface SkippedPolicy {
 }
 
 export interface CallerCharge extends RequestCharge {
+  /** The plan whose limits these are, or were before a rule changed them. */
+  readonly planName?: string | undefined
   /** The caller may have another plan: nothing that is known of it says which. */
   readonly isAssumed?: boolean
 }
@@ -65,7 +68,7 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
     const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
     if (charge === 'skip' || 'outcome' in charge) skipped.push({ policy, reason: 'it does not apply to this caller' })
     else {
-      const counted = { ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined }
+      const counted = { ...withoutReserve(charge), planName: charge.plan, route: isByRoute(policy) ? route : undefined }
       charges.push(...(isPlanKnown(caller, policy) ? [counted] : listAssumedPlans(counted)))
     }
   }
@@ -83,15 +86,18 @@ export function findDigestCharges({ policies, keyPrefix }: CountingConfig, diges
 }
 
 function isPlanKnown(caller: Caller, { plans }: RequestPolicy): boolean {
-  if (plans === undefined || !isCallerSource(plans.source)) return true
-  const { source } = plans
+  return plans === undefined || !isCallerSource(plans.source) || isGiven(caller, plans.source)
+}
+
+/** Tests that something is known of what a rule or a plan goes by. */
+export function isGiven(caller: Caller, source: CallerSource): boolean {
   return source.kind === 'claim' ? findClaim(caller.claim ?? {}, source.path).kind !== 'none' : isKnown(caller, source)
 }
 
 /** Makes a charge under each plan that a caller may have: what was counted is the same, and what is left is not. */
 export function listAssumedPlans(charge: RequestCharge): readonly [CallerCharge, ...CallerCharge[]] {
-  const [first = charge, ...others] = [...preparePolicy(charge.policy).termsByPlan.values()].map((terms) => {
-    return { ...charge, ...terms, isAssumed: true }
+  const [first = charge, ...others] = [...preparePolicy(charge.policy).termsByPlan].map(([planName, terms]) => {
+    return { ...charge, ...terms, planName, isAssumed: true }
   })
   return [first, ...others]
 }
@@ -167,23 +173,28 @@ function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge 
 
 export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number][number]
 
-/** Peeks at the counts of all policies in one call. @returns the limits of each charge @throws {StoreError} */
-export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]) {
+/** Peeks at the counts of all policies. @returns the limits of each charge @throws {StoreError} */
+export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly CallerCharge[]) {
   if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
   const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
+  // A limit that was lowered, or exceeded by actual costs, hides how much of it is used.
+  const full = charges.filter((_, index) => usage[index]?.some(({ remaining }) => remaining === 0)).map(withRoom)
+  const roomy = full.length > 0 ? (await store.decide({ action: 'peek', permits: 1, charges: full })).usage : []
   const limits = charges.map(({ policy, isUnlimited = false, ...charge }, index) =>
     policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
       // A plan has its own limits.
       const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0, penaltyMs } = usage[index]?.[at] ?? {}
-      const used = limit - remaining
+      const other = remaining > 0 ? -1 : full.findIndex(({ key }) => key === charge.key)
+      const room = full[other]?.burst ?? full[other]?.limits[at]?.limit ?? limit
+      const used = Math.max(limit - remaining, room - (roomy[other]?.[at]?.remaining ?? room))
       return {
         policy: policy.name,
         name,
         route: charge.route ?? null,
         key: charge.key,
-        // A rule may have put other limits in its place.
-        plan: Object.keys(policy.plans?.limits ?? {}).find((plan) => plan === charge.plan) ?? null,
+        plan: charge.planName ?? null,
+        assumed: charge.isAssumed ?? false,
         limit,
         windowMs,
         used,
@@ -193,9 +204,20 @@ export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly 
         /** Milliseconds since the Unix epoch; null without a penalty. */
         penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
         unlimited: isUnlimited,
+        shadow: charge.mode === 'shadow' && !isUnlimited,
         shared: isShared(policy.by),
       }
     }),
   )
   return { nowMs, limits }
+}
+
+/** More than was ever counted. */
+const ROOM = 1_000_000_000_000
+
+/** The refill of a bucket stays: what it lacks is counted by it. */
+function withRoom(charge: CallerCharge): CallerCharge {
+  const [{ windowMs } = { windowMs: 1 }] = charge.limits
+  if (ALGORITHMS[charge.algorithm].hasBurst) return { ...charge, burst: Math.floor(MAX_BUCKET / (windowMs * 1_000)) }
+  return { ...charge, limits: charge.limits.map((each) => ({ ...each, limit: ROOM })) }
 }

@@ -22,7 +22,7 @@ export async function createGatewayApp(
   const readShards = config.shards
     ? await (await import('../app/shard-health.ts')).openShardHealth({ config, backend, now })
     : undefined
-  const readHealth = createHealthReader(store, composed.engine, now, readShards)
+  const readHealth = createHealthReader(store, composed.engine, config.storeTimeoutMs, now, readShards)
   const gateway: GatewayContext = { ...composed, rulesEngine, store, readHealth, watch, now, log }
 
   const routes = new Map<string, RouteHandler>()

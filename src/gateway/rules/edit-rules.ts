@@ -1,14 +1,6 @@
-/** Edits the stored rules, unless another edit came first. */
-import type { DocumentStore, Revision, StoredDocument } from '../../core/store/documents.ts'
-import { isOver, parseRules, type Rules } from './document.ts'
+/** Edits of rules: what each makes of those before it. */
+import { isOver, type Rules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
-
-/** @throws {StoreError} @throws {OptionError} if what is stored are no rules */
-export async function readCurrentRules(documents: DocumentStore): Promise<Revision & { readonly rules: Rules }> {
-  // Without a known version, there is always an answer.
-  const { text, ...revision } = (await documents.read()) as StoredDocument
-  return { ...revision, rules: parseRules(text) }
-}
 
 export type EntryList = 'blocks' | 'allows' | 'overrides'
 export type Entries = { readonly [List in EntryList]: Rules[List][number] }

@@ -7,13 +7,14 @@ import {
   type DocumentStore,
   isSameVersion,
   NO_DOCUMENT,
+  type Revision,
   type StoredDocument,
-  type VersionId,
 } from '../../core/store/documents.ts'
 import type { Exchange } from '../../http/request/received-request.ts'
 import type { DecideOptions, RequestLimiter } from '../../http/request/request-limiter.ts'
+import type { ActiveRules, RulesState } from './active-rules.ts'
 import { type AppliedRules, type AppliedRulesOptions, applyNoRules, applyRules, readPlace } from './applied-rules.ts'
-import { parseRules } from './document.ts'
+import { NO_RULES, parseRules } from './document.ts'
 import type { PlaceCopy, RulesReading } from './place-copy.ts'
 
 export interface LiveRulesEngineOptions extends AppliedRulesOptions {
@@ -24,6 +25,8 @@ export interface LiveRulesEngineOptions extends AppliedRulesOptions {
   readonly now: () => number
 }
 
+const UNKNOWN: RulesState = { kind: 'unknown' }
+
 type Received = Pick<Exchange, 'request' | 'context'>
 
 /** Decides by the rules as they are written, which it reads between requests. */
@@ -33,13 +36,15 @@ export class LiveRulesEngine {
   readonly #options: LiveRulesEngineOptions
   #active: AppliedRules
   /** The newest rules, which may be invalid. */
-  #newest: VersionId | undefined
+  #newest: Revision | undefined
   /** When the last attempt to read the rules began. */
   #triedAtMs = Number.NEGATIVE_INFINITY
   /** When the attempt began that last succeeded. */
   #readAtMs: number | undefined
-  #hasFailed = false
-  #problem: string | undefined
+  /** Of the last attempt. */
+  #error: StoreError | undefined
+  /** As of the attempt that last succeeded. */
+  #state: RulesState = { kind: 'deployed' }
   /** Attempts are numbered, so that an answer that comes late does not take the place of a newer one. */
   #attempts = 0
   #latestAnswer = 0
@@ -53,10 +58,23 @@ export class LiveRulesEngine {
     this.#active = applyNoRules(options)
   }
 
-  /** The version is the active one, 0 if there is none; the problem is why a newer one is not active. */
-  state() {
-    const { version, id } = this.#active
-    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem }
+  /** What decides the next request, and how that relates to what the store holds. */
+  get active(): ActiveRules {
+    const isUnknown = this.#error !== undefined || this.#readAtMs === undefined
+    const { version, id, rules = NO_RULES, policies } = this.#active
+    const known = { version, id, rules, policies, stored: this.#newest ?? NO_DOCUMENT, readAtMs: this.#readAtMs }
+    return { ...(isUnknown ? UNKNOWN : this.#state), ...known }
+  }
+
+  /**
+   * Reads the store at once, so that what an operator is told is what decides from then on.
+   * @throws {StoreError} if it does not answer, and never did here
+   */
+  async look(): Promise<ActiveRules> {
+    const nowMs = this.#options.now()
+    await this.#read(nowMs, async () => ({ document: await this.documents.read(this.#newest), readAtMs: nowMs }))
+    if (this.#readAtMs === undefined && this.#error) throw this.#error
+    return this.active
   }
 
   async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
@@ -98,37 +116,37 @@ export class LiveRulesEngine {
     const { copy, rules } = this.#options
     const ageMs = nowMs - this.#triedAtMs
     // A copy costs nothing, and is itself up to a refresh old.
-    const everyMs = copy && !this.#hasFailed ? rules.refreshMs / 2 : rules.refreshMs
+    const everyMs = copy && !this.#error ? rules.refreshMs / 2 : rules.refreshMs
     // A clock may have been set back.
     const isDue = ageMs < 0 || ageMs >= everyMs || this.#mustWait(nowMs)
     if (!isDue) return undefined
-    const reading = this.#read(nowMs, received)
+    const reading = this.#read(nowMs, () => this.#find(nowMs, received))
     if (documents.afterRead) received.context.waitUntil(reading.then(() => documents.afterRead?.()))
     return reading
   }
 
   #mustWait(nowMs: number): boolean {
     const readAtMs = this.#readAtMs
-    return !this.#hasFailed && (readAtMs === undefined || nowMs - readAtMs >= 2 * this.#options.rules.refreshMs)
+    return !this.#error && (readAtMs === undefined || nowMs - readAtMs >= 2 * this.#options.rules.refreshMs)
   }
 
   /** Each request that waits reads by itself: on Workers, none may wait for another's. */
-  async #read(nowMs: number, received: Received): Promise<void> {
+  async #read(nowMs: number, find: () => Promise<RulesReading>): Promise<void> {
     const attempt = ++this.#attempts
     this.#triedAtMs = nowMs
     try {
-      const { document, readAtMs } = await this.#find(nowMs, received)
+      const { document, readAtMs } = await find()
       if (attempt < this.#latestAnswer) return
       this.#latestAnswer = attempt
       this.#readAtMs = readAtMs
-      this.#hasFailed = false
+      this.#error = undefined
       // Of two attempts at once, the later one may have read before the other, or a copy.
       const isOld = attempt <= this.#attemptsBefore && document && document.version <= (this.#newest?.version ?? 0)
       if (document && !isOld) this.#update(document)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       if (attempt < this.#latestAnswer) return
-      this.#hasFailed = true
+      this.#error = error
       const { version } = this.#active
       this.#options.log('warn', { event: 'rules_read_failed', version, message: error.message })
     }
@@ -140,36 +158,37 @@ export class LiveRulesEngine {
     return { document: await this.documents.read(this.#newest), readAtMs: nowMs }
   }
 
-  #update({ version, id, text }: StoredDocument): void {
+  #update({ text, ...revision }: StoredDocument): void {
+    const { version } = revision
     this.#attemptsBefore = this.#attempts
     const { log } = this.#options
     const activeVersion = this.#active.version
     const known = this.#newest
     if (version === 0 && activeVersion > 0) {
       // To end all rules, operators write an empty rule set. This is a database that was emptied, or that evicts.
-      this.#newest = NO_DOCUMENT
-      this.#problem = 'the rules are gone from the store'
+      this.#newest = revision
+      this.#state = { kind: 'lost' }
       log('error', { event: 'rules_lost', activeVersion })
-    } else if (!isSameVersion({ version, id }, known)) {
+    } else if (!isSameVersion(revision, known)) {
       // Each write makes a higher number: this one was made where the known ones were lost.
       if (known && version <= known.version) log('error', { event: 'rules_lost', activeVersion, version })
-      this.#newest = { version, id }
-      this.#followRules(this.#newest, text)
+      this.#newest = revision
+      this.#followRules(revision, text)
     }
   }
 
   /** Invalid rules leave the last valid ones active. */
-  #followRules(newest: VersionId, text: string): void {
+  #followRules({ version, id }: Revision, text: string): void {
     const { log } = this.#options
-    const { version } = newest
     try {
-      this.#active = applyRules(this.#options, newest, parseRules(text), this.#active)
-      this.#problem = undefined
+      this.#active = applyRules(this.#options, { version, id }, parseRules(text), this.#active)
+      this.#state = { kind: version > 0 ? 'active' : 'deployed' }
       if (version > 0) log('info', { event: 'rules_active', version })
     } catch (error) {
       // No request fails because of what operators have written, even by a mistake of ours.
-      this.#problem = error instanceof OptionError ? error.message : 'they could not be followed'
-      const place = readPlace(this.#problem)
+      const problem = error instanceof OptionError ? error.message : 'they could not be followed'
+      this.#state = { kind: 'invalid', problem }
+      const place = readPlace(problem)
       log('error', { event: 'rules_invalid', version, activeVersion: this.#active.version, place })
     }
   }

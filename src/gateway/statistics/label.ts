@@ -1,4 +1,4 @@
-/** Reads the name by which people know a caller. */
+/** Reads what people know a caller by: its name, and where it calls from. */
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { ClaimReader } from '../../http/request/identity/claims.ts'
@@ -29,6 +29,14 @@ function readLabelValue(reading: Reading): string | undefined {
 
 /** Callers may write anything into a label. */
 function cleanLabel(text: string | null): string | undefined {
+  const label = text?.trim() ?? ''
+  const isCut = label.length > MAX_LABEL_CHARACTERS
   // The cut may leave half of a surrogate pair.
-  return text?.trim().slice(0, MAX_LABEL_CHARACTERS).toWellFormed() || undefined
+  return (isCut ? `${label.slice(0, MAX_LABEL_CHARACTERS - 1)}…` : label).toWellFormed() || undefined
+}
+
+/** Reads where a request comes from as Cloudflare knows it, e.g. `DE`. */
+export function readCountry(request: ReceivedRequest): string | undefined {
+  const country = (request.cf as { readonly country?: unknown } | null | undefined)?.country
+  return typeof country === 'string' && /^[A-Z\d]{2}$/.test(country) ? country : undefined
 }

@@ -3,6 +3,7 @@ import { type Period, SKETCH_CAPACITY } from '../../core/store/counters.ts'
 import type { Observed } from '../../http/response/exchange.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, REFUSING_RULES } from './metrics.ts'
 import { findRefusedCallers, findRefusingLimits, toOutcome, toPolicyOutcome } from './outcomes.ts'
+import { RECENT, RecentRefusals } from './recent.ts'
 import { SpaceSaving } from './space-saving.ts'
 
 /** An isolate counts up to twice as many callers and rules, so that those that are stored are counted well. */
@@ -15,6 +16,7 @@ export class Minute {
   /** Refused callers, by `<policy>:<digest>`. */
   readonly refused = new SpaceSaving(CAPACITY)
   readonly #rules = new SpaceSaving(CAPACITY)
+  readonly recent = new RecentRefusals()
 
   constructor(startMs: number) {
     this.startMs = startMs
@@ -59,6 +61,7 @@ export class Minute {
     const seen = [
       [REFUSED_CALLERS, this.refused.toSketch(SKETCH_CAPACITY)],
       [REFUSING_RULES, this.#rules.toSketch(SKETCH_CAPACITY)],
+      [RECENT, this.recent.toSketch()],
     ] as const
     const sketches = new Map(seen.filter(([, { items }]) => items.length > 0))
     return { startMs: this.startMs, counts: this.#counts, sketches }

@@ -1,8 +1,7 @@
 /** Logs refusals, and writes requests to Analytics Engine. */
 import type { Log } from '../../core/runtime/log.ts'
-import type { ReceivedRequest } from '../../http/request/received-request.ts'
 import type { Observed, Observer } from '../../http/response/exchange.ts'
-import type { LabelReader } from './label.ts'
+import { type LabelReader, readCountry } from './label.ts'
 import { EVERYWHERE } from './metrics.ts'
 import { findRefusedCallers, findRefusingLimits, toOutcome } from './outcomes.ts'
 
@@ -107,10 +106,4 @@ export function createAnalyticsWriter(dataset: AnalyticsEngineDataset, log: Log)
     onAnswered: write,
     onUndecided: (outcome) => writePoint({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] }),
   }
-}
-
-/** Reads where a request comes from as Cloudflare knows it, e.g. `DE`. */
-function readCountry(request: ReceivedRequest): string | undefined {
-  const country = (request.cf as { readonly country?: unknown } | null | undefined)?.country
-  return typeof country === 'string' && /^[A-Z\d]{2}$/.test(country) ? country : undefined
 }

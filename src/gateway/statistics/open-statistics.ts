@@ -23,10 +23,10 @@ export interface StatisticsOptions {
 
 export function openStatistics(options: StatisticsOptions) {
   const { config, counters, analytics, readClaim, now, log, ending } = options
-  const { label, logShare } = config.statistics
+  const { label, logShare, keepsRecent } = config.statistics
   const readLabel = createLabelReader(label, readClaim)
   const wait = (ms: number) => (ending ? sleep(ms, ending).catch(() => {}) : sleep(ms))
-  const recorder = counters && new Recorder({ counters, readLabel, now, wait, log })
+  const recorder = counters && new Recorder({ counters, readLabel, keepsRecent, now, wait, log })
   const observers: Observer[] = recorder ? [recorder] : []
   if (logShare > 0) observers.push(createRefusalLog({ share: logShare, readLabel, log, random: Math.random }))
   if (analytics) observers.push(createAnalyticsWriter(analytics, log))

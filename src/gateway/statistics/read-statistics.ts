@@ -12,6 +12,7 @@ import {
 } from '../../core/store/counters.ts'
 import { describe, units } from '../api/schema.ts'
 import { LATENCY_BOUNDS_MS, REFUSED_CALLERS, REFUSING_RULES, summarize, summaryEntries } from './metrics.ts'
+import { readRecent, recentSchema } from './recent.ts'
 
 export interface StatisticsQuery {
   /** Minutes reach back four hours, hours 60 days. */
@@ -52,6 +53,7 @@ export const statisticsSchema = v.strictObject({
   total: v.strictObject(summaryEntries),
   refused: refusedCallers,
   rules: refusingRules,
+  recent: recentSchema,
 })
 
 export type Statistics = v.InferOutput<typeof statisticsSchema>
@@ -64,7 +66,11 @@ const refusals = v.strictObject({
 })
 
 /** When a caller was refused, as far as that is stored. */
-export const refusalsSchema = v.strictObject({ ...range, periods: describe(v.array(refusals), PERIODS_TEXT) })
+export const refusalsSchema = v.strictObject({
+  ...range,
+  periods: describe(v.array(refusals), PERIODS_TEXT),
+  recent: recentSchema,
+})
 
 /** @param shared names of the policies that count for all callers together */
 export async function readStatistics(
@@ -88,6 +94,7 @@ export async function readStatistics(
     total: summarize(total.counts),
     refused: readRefusedCallers(total, shared),
     rules: readRefusingRules(total),
+    recent: [...readRecent(total)],
   }
 }
 
@@ -103,7 +110,7 @@ export async function readRefusals(
     const own = callers.filter(({ digest }) => digests.has(digest))
     return { startMs: period.startMs, policies: own.map(({ policy, min, max }) => ({ policy, min, max })), maxOthers }
   })
-  return { ...range, periods: refusals }
+  return { ...range, periods: refusals, recent: periods.toReversed().flatMap((period) => readRecent(period, digests)) }
 }
 
 /** Reads who was refused most in a period. @param shared names of the policies that count for all callers together */

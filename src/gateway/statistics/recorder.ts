@@ -15,16 +15,21 @@ import type { Observed, Observer } from '../../http/response/exchange.ts'
 import type { LabelReader } from './label.ts'
 import { COUNT_NAMES } from './metrics.ts'
 import { Minute } from './minute.ts'
+import { describeRequest, type Recent } from './recent.ts'
 
 type RecordingContext = Pick<CallContext, 'waitUntil'>
 
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
   readonly readLabel: LabelReader | undefined
+  /** Keeps the last refusals and failures, too. */
+  readonly keepsRecent: boolean
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
   readonly log: Log
 }
+
+const NOTHING_KNOWN = { method: null, route: null, policy: null, digest: null, rule: null, country: null }
 
 /** An isolate sends what it has counted at most this often. */
 export const FLUSH_INTERVAL_MS = 20_000
@@ -62,6 +67,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   onDecided(observed: Observed, context: RecordingContext): void {
     const minute = this.#scheduleMinute(context)
     this.#label(minute, minute.addDecided(observed), observed, context)
+    if (observed.verdict.outcome !== 'admitted') this.#keep(minute, () => describeRequest(observed))
   }
 
   /** A caller's token is verified for a label once a minute at most, however much it floods. */
@@ -75,13 +81,22 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     } else if (label !== undefined) refused.label(unlabelled, label)
   }
 
-  onAnswered(_observed: Observed, status: number, context: RecordingContext): void {
+  onAnswered(observed: Observed, status: number, context: RecordingContext): void {
+    if (status < 500) return
     // Scheduled again: what was counted of the request before may have been sent meanwhile.
-    if (status >= 500) this.#scheduleMinute(context).add(COUNT_NAMES.upstream5xx)
+    const minute = this.#scheduleMinute(context)
+    minute.add(COUNT_NAMES.upstream5xx)
+    this.#keep(minute, () => describeRequest(observed, status))
   }
 
   onUndecided(outcome: 'bad_request' | 'failed', context: RecordingContext): void {
-    this.#scheduleMinute(context).add(COUNT_NAMES.requests[outcome])
+    const minute = this.#scheduleMinute(context)
+    minute.add(COUNT_NAMES.requests[outcome])
+    this.#keep(minute, () => ({ ...NOTHING_KNOWN, outcome, status: outcome === 'failed' ? 500 : null }))
+  }
+
+  #keep({ recent }: Minute, describe: () => Omit<Recent, 'atMs'>): void {
+    if (this.#options.keepsRecent) recent.add(this.#options.now(), describe())
   }
 
   onAvoided(by: keyof typeof COUNT_NAMES.avoided): void {

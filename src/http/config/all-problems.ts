@@ -25,6 +25,8 @@ export function findProblems(given: Environment) {
   const env = withoutEmpty(given)
   const problems: OptionError[] = []
   const isKnown = ({ option }: OptionError) => problems.some((other) => other.option === option)
+  /** Messages about tables so far, also those that come of what took the place of other mistakes. */
+  const seen = new Set<string>()
   let rest = env
   for (const issue of v.safeParse(v.object(mapNames(VARIABLES, createSchema)), env).issues ?? []) {
     const problem = toOptionError(issue)
@@ -37,8 +39,11 @@ export function findProblems(given: Environment) {
       return { problems, config: loadConfig(rest, ALL_READERS) }
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
+      const isRepeated = seen.has(error.message)
+      seen.add(error.message)
       if (error.variable === 'POLICIES' && (isKnown(error) || isInduced(error, env, rest))) {
-        rest = { ...rest, POLICIES: replaceTable(rest.POLICIES, error.path.slice(0, 1)) }
+        // If what took its place is wrong, too, nothing more can be found in this table.
+        rest = { ...rest, POLICIES: replaceTable(rest.POLICIES, isRepeated ? error.path.slice(0, 1) : error.path) }
         continue
       }
       if (isKnown(error)) break
@@ -69,9 +74,13 @@ function replaceInvalid(env: Environment, { variable, path }: OptionError): Envi
 type Table = Readonly<Record<string, unknown>>
 
 /** A mistake that may come of what has been left out of its table: its message names that. */
-function isInduced({ path: [index], message }: OptionError, env: Environment, rest: Environment): boolean {
+function isInduced({ path: [index, key, plan], message }: OptionError, env: Environment, rest: Environment): boolean {
   const [before, after] = [env, rest].map(({ POLICIES }) => readTables(POLICIES)?.[index as number])
   const changed = Object.keys(before ?? {}).filter((key) => key !== 'name' && before?.[key] !== after?.[key])
+  // Each plan has limits of its own, whatever those of others were.
+  if (key === 'limits' && plan !== undefined) return false
+  // Its plan was left out for its limits.
+  if (key === 'default_plan') return Object.hasOwn(readPlans(before) ?? {}, `${before?.default_plan}`)
   // A limit may be given by others, a burst or a cost.
   const names = changed.flatMap((key) => [key, key.replace(/s$/, '')])
   return names.some((name) => message.includes(name))
@@ -83,18 +92,29 @@ function readTables(value: unknown): readonly Table[] | undefined {
 }
 
 /** Leaves out what is wrong in a table; without a key, all of it. */
-function replaceTable(value: unknown, [index, key]: OptionError['path']): unknown {
+function replaceTable(value: unknown, [index, key, plan]: OptionError['path']): unknown {
   const tables = readTables(value)
   if (!tables) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
   return tables.map((table, at) => {
     if (at !== index) return table
     if (key === 'name') return { ...table, name: `stand-in-${at}` }
+    const plans = readPlans(table)
+    if (key === 'limits' && plans && plan !== undefined) return { ...table, limits: removeKey(plans, plan) }
     if (key === 'limits') return { ...table, limits: STAND_IN_LIMITS }
-    if (key !== undefined) return Object.fromEntries(Object.entries(table).filter(([name]) => name !== key))
+    if (key === 'default_plan' && plans) return { ...table, default_plan: Object.keys(plans)[0] }
+    if (key !== undefined) return removeKey(table, key)
     // It keeps its name, so that a repeated name is still found.
     const isNamed = typeof table?.name === 'string' && NAME.pattern.test(table.name)
     return { name: isNamed ? table.name : `stand-in-${at}`, limits: STAND_IN_LIMITS }
   })
+}
+
+function readPlans(table: Table | undefined): Table | undefined {
+  return typeof table?.limits === 'object' && table.limits !== null ? (table.limits as Table) : undefined
+}
+
+function removeKey(table: Table, key: string | number): Table {
+  return Object.fromEntries(Object.entries(table).filter(([name]) => name !== key))
 }
 
 function usesClaims({ POLICIES: tables, CALLER_LABEL: label }: Environment): boolean {

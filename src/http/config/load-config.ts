@@ -64,7 +64,12 @@ export function loadConfig(given: Environment, { readCalendarLimits, readShards 
     ['STORE_MIRROR', storeMirror === store, 'another store than STORE', storeMirror],
     ['STORE_MIRROR', lacksMirror, `${STORE_KINDS[storeMirror ?? store].needs} with it`, storeMirror],
     ['RATE_LIMITS', limits === 'off' && !tables, 'POLICIES beside "off"', limits],
-    ['METRICS_TOKEN', values.METRICS_TOKEN !== undefined && !values.STATISTICS, 'STATISTICS = "on" beside it', HIDDEN],
+    [
+      'METRICS_TOKEN',
+      values.METRICS_TOKEN !== undefined && values.STATISTICS === 'off',
+      'STATISTICS = "on" beside it',
+      HIDDEN,
+    ],
   ]
   for (const [name, isWrong, expected, shown] of contradictions) {
     if (isWrong) throw new OptionError(name, expected, shown)
@@ -125,7 +130,12 @@ export function loadConfig(given: Environment, { readCalendarLimits, readShards 
     leases: values.LEASES === 'off' ? undefined : values.LEASES,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
-    statistics: { isOn: values.STATISTICS, logShare: values.LOG_REFUSALS, label: values.CALLER_LABEL },
+    statistics: {
+      isOn: values.STATISTICS !== 'off',
+      keepsRecent: values.STATISTICS === 'on',
+      logShare: values.LOG_REFUSALS,
+      label: values.CALLER_LABEL,
+    },
   })
 }
 

@@ -186,8 +186,11 @@ export const variables = {
    * how often an isolate reads the rules, 100 to 3600000; a change is active everywhere within twice that
    */
   RULES_REFRESH_MS: [() => integer(100, 3_600_000), 5_000],
-  /** `on`: [count](observability.md#statistics) requests by policy, outcome, pattern and minute */
-  STATISTICS: [onOrOff, 'off'],
+  /**
+   * `on`: [count](observability.md#statistics) requests by policy, outcome, pattern and minute, and keep the last
+   * refusals; `counts`: without these
+   */
+  STATISTICS: [() => oneOf('on', 'counts', 'off'), 'off'],
   /** share of refusals to log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
   LOG_REFUSALS: [shareOrNone, 0],
   /**

@@ -262,7 +262,7 @@ describe('the rules', () => {
     })
     await expectSoon(caller, 403)
     const { blocked } = await call('/usage', { body: { caller: { token } } })
-    expect(blocked).toEqual({ status: 403, reason: 'abuse', untilMs: expect.any(Number) })
+    expect(blocked).toEqual({ status: 403, reason: 'abuse', untilMs: expect.any(Number), shadow: false })
     const { rules, actor, comment } = await call('/rules')
     expect([actor, comment]).toEqual(['ann', 'a test'])
     expect(JSON.stringify(rules)).not.toContain(token)

@@ -141,17 +141,18 @@ test.each([
   ['ACME', 'ACME'],
   ['  ACME  ', 'ACME'],
   ['', undefined],
-  ['x'.repeat(100), 'x'.repeat(64)],
+  ['x'.repeat(64), 'x'.repeat(64)],
+  ['x'.repeat(100), `${'x'.repeat(63)}…`],
 ])('the label in a field that holds %j is %j', (value, label) => {
   const request = new Request('https://gateway.example/', { headers: { 'X-Account': value } })
   expect(readHeader?.(request, CONTEXT)).toBe(label)
 })
 
 test('a label cuts no character in half', () => {
-  const headers = { get: () => `${'x'.repeat(63)}😀`, has: () => true }
+  const headers = { get: () => `${'x'.repeat(62)}😀xx`, has: () => true }
   const request = Object.defineProperty(new Request('https://gateway.example/'), 'headers', { value: headers })
   const label = readHeader?.(request, CONTEXT)
-  expect(label).toBe(`${'x'.repeat(63)}\ufffd`)
+  expect(label).toBe(`${'x'.repeat(62)}\ufffd…`)
   expect(() => encodeURIComponent(String(label))).not.toThrow()
 })
 

@@ -151,5 +151,6 @@ test('readRefusals() reports for each period what is known of the caller, and wh
       },
       { startMs: 60 * MINUTE, policies: [], maxOthers: 0 },
     ],
+    recent: [],
   })
 })

@@ -63,6 +63,7 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
   const flushes: Flush[] = []
   const state = { fails: false }
   const recorder = new Recorder({
+    keepsRecent: true,
     counters: {
       async add(flush) {
         flushes.push(flush)

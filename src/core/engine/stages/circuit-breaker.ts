@@ -44,15 +44,26 @@ export class CircuitBreaker {
     return this.#phase.circuit
   }
 
+  /** Whether the next call is made. */
+  get mayCall(): boolean {
+    const leftMs = this.#probeAtMs - this.#options.now()
+    // If more time remains than there can be, the clock has stepped back.
+    return this.circuit === 'closed' || leftMs <= 0 || leftMs > Math.max(LONGEST_PAUSE_MS, this.#options.probeTimeoutMs)
+  }
+
+  /** Lets the next call be the probe, because the store has answered something else. */
+  halfOpen(): void {
+    if (this.circuit !== 'open') return
+    this.#phase = createPhase('half-open')
+    this.#probeAtMs = this.#options.now()
+  }
+
   /** @returns undefined if no call may be made; else a function to call once, when the call has ended */
   begin(): ((isSuccess: boolean) => void) | undefined {
-    const nowMs = this.#options.now()
+    if (!this.mayCall) return undefined
     if (this.circuit !== 'closed') {
-      const leftMs = this.#probeAtMs - nowMs
-      // If more time remains than there can be, the clock has stepped back.
-      if (leftMs > 0 && leftMs <= Math.max(LONGEST_PAUSE_MS, this.#options.probeTimeoutMs)) return undefined
       this.#phase = createPhase('half-open')
-      this.#probeAtMs = nowMs + this.#options.probeTimeoutMs
+      this.#probeAtMs = this.#options.now() + this.#options.probeTimeoutMs
     }
     const phase = this.#phase
     return (isSuccess) => {

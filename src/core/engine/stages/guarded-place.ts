@@ -36,6 +36,10 @@ export class GuardedPlaces implements StorePlaces {
     return WORST_FIRST.find((circuit) => circuits.includes(circuit)) ?? 'closed'
   }
 
+  get mayCall(): boolean {
+    return [...this.byName.values()].every(({ mayCall }) => mayCall)
+  }
+
   add(name: string, store: Store): GuardedPlace {
     const { now = readLatestMs, log = consoleLog, timeoutMs, hasBreaker = true } = this.#options
     const probeTimeoutMs = 2 * timeoutMs
@@ -49,7 +53,13 @@ export class GuardedPlaces implements StorePlaces {
       get circuit() {
         return breaker?.circuit ?? 'closed'
       },
-      ping: () => store.ping(),
+      get mayCall() {
+        return breaker?.mayCall ?? true
+      },
+      async ping() {
+        await store.ping()
+        breaker?.halfOpen()
+      },
     }
     this.byName.set(name, place)
     return place

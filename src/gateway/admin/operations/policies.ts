@@ -6,10 +6,11 @@ import type { RequestPolicy } from '../../../core/model/policy.ts'
 import { findProblems } from '../../../http/config/all-problems.ts'
 import { toPointer } from '../../api/operation.ts'
 import { describe } from '../../api/schema.ts'
+import { readActiveRules } from '../../rules/active-rules.ts'
 import type { Rules } from '../../rules/document.ts'
 import { diffPolicies, readDeployedTables, readRulePolicies } from '../../rules/rule-policies.ts'
 import * as answers from '../answers.ts'
-import { changeRules, note, readActiveRules, toRulesError } from '../change-rules.ts'
+import { changeRules, describeActive, note, toRulesError } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
 
 const tables = describe(v.array(v.record(v.string(), v.unknown())), 'Tables as in POLICIES, which they replace.')
@@ -19,10 +20,12 @@ export const policies = defineOperation({
   summary: 'The active policies',
   answer: answers.policies,
   async run(context) {
-    const { policies, rules } = await readActiveRules(context)
+    const active = await readActiveRules(context.rulesEngine, context.config)
+    const { policies, rules } = active
     const deployed = readDeployedTables(context.env)
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
+      active: describeActive(active),
       policies: policies.map(describePolicy),
       tables: rules.policies ?? deployed,
       deployed,
@@ -61,7 +64,7 @@ export const diff = defineOperation({
     } catch (error) {
       throw toRulesError(error)
     }
-    const { rules } = await readActiveRules(context)
+    const { rules } = await readActiveRules(context.rulesEngine, context.config)
     return { changes: diffPolicies(rules.policies ?? deployed, policies ?? deployed) }
   },
 })

@@ -7,19 +7,12 @@ import { describe } from '../../api/schema.ts'
 import { CallerError } from '../../callers/caller-in-text.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { type Block, checkRuleTarget, isOver, type Override, type Rules } from '../../rules/document.ts'
-import {
-  type Entries,
-  type EntryList,
-  isSameTarget,
-  readCurrentRules,
-  withEntry,
-  withoutEntry,
-} from '../../rules/edit-rules.ts'
+import { type Entries, type EntryList, isSameTarget, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../rules/format-rules.ts'
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import * as answers from '../answers.ts'
 import { isSharedDigest, resolveTarget, target } from '../caller-schema.ts'
-import { changeRules, type EditNote, note, requireRules, toInputError } from '../change-rules.ts'
+import { changeRules, describeActive, type EditNote, note, requireRules, toInputError } from '../change-rules.ts'
 import { type AdminContext, defineOperation, locateCallerError } from '../operation.ts'
 
 export function toDocument({ policies, ...lists }: Rules) {
@@ -31,10 +24,10 @@ export const rules = defineOperation({
   summary: 'The rules: blocks, allows, overrides and policies that apply without a deploy',
   answer: answers.rules,
   async run(context) {
-    const engine = requireRules(context)
-    const { rules, ...revision } = await readCurrentRules(engine.documents)
-    const { readAtMs = null, problem = null, ...own } = engine.state()
-    return { ...revision, rules: toDocument(rules), isolate: { ...own, readAtMs, problem } }
+    const active = await requireRules(context).look()
+    const { version, id, atMs, actor, comment } = active.stored
+    const isolate = { ...describeActive(active), id: active.id, readAtMs: active.readAtMs ?? null }
+    return { version, id, atMs, actor, comment, rules: toDocument(active.rules), isolate }
   },
 })
 

@@ -6,12 +6,12 @@ import { integer } from '../../../http/config/values.ts'
 import { OperationError } from '../../api/operation.ts'
 import { describe } from '../../api/schema.ts'
 import { createClaimReader, createRequest } from '../../callers/caller.ts'
+import { readActiveRules } from '../../rules/active-rules.ts'
 import { readAudit } from '../../rules/audit-log.ts'
 import { createRuleTarget } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
 import * as answers from '../answers.ts'
 import { type CallerInput, caller, findCharges } from '../caller-schema.ts'
-import { readActiveRules } from '../change-rules.ts'
 import { type AdminContext, defineOperation } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
@@ -28,7 +28,7 @@ export const statistics = defineOperation({
     const { counters, now } = context
     if (!counters)
       throw new OperationError('statistics_disabled', 404, 'Statistics are disabled; set STATISTICS = "on".')
-    const { policies } = await readActiveRules(context)
+    const { policies } = await readActiveRules(context.rulesEngine, context.config)
     const shared = policies.filter((policy) => isShared(policy.by)).map(({ name }) => name)
     return readStatistics(counters, findRange(by, periods, now()), new Set(shared))
   },

@@ -1,16 +1,13 @@
 /** Operations on counts: what a caller has used, and how to delete it. */
 import * as v from 'valibot'
-import type { RequestCharge } from '../../../core/model/charge.ts'
-import { isShared } from '../../../core/model/identity-source.ts'
+import { type IdentitySource, isCallerSource, isShared } from '../../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../../core/model/policy.ts'
-import type { Blocked } from '../../../core/model/verdict.ts'
-import { createClaimReader, createRequest, NO_RESPONSE } from '../../callers/caller.ts'
-import { type CallerCharge, type LimitUsage, readUsage } from '../../callers/caller-charges.ts'
+import { type CallerCharge, isGiven, type LimitUsage, readUsage } from '../../callers/caller-charges.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
-import { RuleIndex } from '../../rules/rule-index.ts'
+import { createDigestTest, createRulesReader, listUndecided, type RuleEffects } from '../../rules/rule-effects.ts'
 import * as answers from '../answers.ts'
 import { callerQuery, findCharges, toSkipped } from '../caller-schema.ts'
-import { note } from '../change-rules.ts'
+import { describeActive, note } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
 
 export const usage = defineOperation({
@@ -20,41 +17,36 @@ export const usage = defineOperation({
   answer: answers.usage,
   async run(context, input) {
     const { config, store, now } = context
-    const { active, charges, skipped } = await findCharges(context, input)
+    const { active, charges: before, skipped } = await findCharges(context, input)
     const { digest, ...caller } = input.caller
-    const readClaim = createClaimReader(caller.claim)
-    const index = new RuleIndex(active.rules, { ...config, readClaim, isByDigestOnly: digest !== undefined })
-    const matched = (await index.match(createRequest(caller), now(), NO_RESPONSE)) ?? charges
-    const applied = 'apply' in matched ? await matched.apply(charges) : matched
-    const [applicable, blocked] = 'outcome' in applied ? [charges, toBlocked(applied)] : [applied, null]
-    const { nowMs, limits } = await readUsage(store, applicable)
+    const known = digest === undefined ? caller : undefined
+    const { charges, blocked, isAllowed } = await createRulesReader(active.rules, config, now, known)(before)
+    const { nowMs, limits } = await readUsage(store, charges)
+    const counting = charges.filter((_, index) => limits[index]?.some(({ used }) => used > 0))
+    const isOfDigest = createDigestTest(active.rules, counting, digest)
+    const isKnown = (source: IdentitySource) =>
+      known ? isCallerSource(source) && isGiven(known, source) : isOfDigest(source)
     return {
       nowMs,
-      blocked,
-      limits: limits.flatMap((own, index) =>
-        isRepeated(applicable, index) ? [] : own.map((limit, at) => withConfigured(limit, charges[index], at)),
-      ),
+      active: describeActive(active),
+      blocked: blocked ? toBlocked(blocked) : null,
+      allowed: isAllowed || (charges.length > 0 && charges.every(({ isUnlimited }) => isUnlimited)),
+      undecided: isAllowed ? [] : [...listUndecided(active.rules, isKnown, now())],
+      limits: limits.flat().map((limit) => ({ ...limit, configuredLimit: findConfigured(limit, before) })),
       skipped: toSkipped(skipped),
     }
   },
 })
 
-function toBlocked({ status, reason, untilMs }: Blocked) {
-  return { status, reason: reason ?? null, untilMs: untilMs ?? null }
+function toBlocked({ status, reason, untilMs, isShadow }: NonNullable<RuleEffects['blocked']>) {
+  return { status, reason: reason ?? null, untilMs: untilMs ?? null, shadow: isShadow }
 }
 
-/** A rule may give the same limits to all plans. */
-function isRepeated(charges: readonly RequestCharge[], index: number): boolean {
-  const format = ({ key, limits, plan, policy }: RequestCharge) =>
-    JSON.stringify([key, limits, policy.plans?.limits[plan ?? ''] && plan])
-  const own = charges.map(format)
-  return own.indexOf(own[index] as string) < index
-}
-
-/** @param before the charge before the rules gave it other limits */
-function withConfigured(limit: LimitUsage, before: CallerCharge | undefined, at: number) {
-  const configuredLimit = before?.burst ?? before?.limits[at]?.limit ?? limit.limit
-  return { ...limit, configuredLimit, assumed: before?.isAssumed ?? false }
+/** @param before the charges before rules gave them other limits */
+function findConfigured({ key, plan, name, limit }: LimitUsage, before: readonly CallerCharge[]): number {
+  const charge = before.find((each) => each.key === key && (plan === null || each.planName === plan))
+  const at = charge?.policy.limits.findIndex((each) => each.name === name) ?? -1
+  return charge?.burst ?? charge?.limits[at]?.limit ?? limit
 }
 
 export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'

@@ -1,10 +1,10 @@
 /** Operations on versions of the rules: their list, and a rollback. */
 import * as v from 'valibot'
 import { OptionError } from '../../../core/options/option-error.ts'
-import { KEPT_VERSIONS, NO_DOCUMENT, type StoredDocument } from '../../../core/store/documents.ts'
+import { KEPT_VERSIONS, type StoredDocument } from '../../../core/store/documents.ts'
 import { InputError, OperationError } from '../../api/operation.ts'
 import { describe } from '../../api/schema.ts'
-import { parseRules, type Rules } from '../../rules/document.ts'
+import { NO_RULES, parseRules, type Rules } from '../../rules/document.ts'
 import { dropEnded, SECTIONS, withSection } from '../../rules/edit-rules.ts'
 import { checkRules } from '../../rules/rule-policies.ts'
 import * as answers from '../answers.ts'
@@ -39,16 +39,19 @@ export const rollback = defineOperation({
   path: '/rollback',
   summary: 'Restore the policies, another section or all of an older version of the rules',
   body: v.strictObject({
-    version: describe(v.pipe(v.number(), v.integer(), v.minValue(0)), 'The number of a version; 0: no rules.'),
+    version: describe(
+      v.pipe(v.number(), v.integer(), v.minValue(0)),
+      'The number of a version; 0: no rules. Where the store has lost them, that of those still enforced, too.',
+    ),
     section: v.optional(describe(v.picklist([...SECTIONS, 'all']), 'What to restore.'), 'policies'),
     ...note,
   }),
   answer: answers.edited,
   async run(context, { version, section, ...note }) {
-    const stored = version === 0 ? NO_DOCUMENT : await readKept(version, context)
+    const old = version === 0 ? NO_RULES : await findVersion(version, context)
     const change = (rules: Rules) => {
       try {
-        const restored = dropEnded(withSection(rules, parseRules(stored.text), section), context.now())
+        const restored = dropEnded(withSection(rules, old, section), context.now())
         checkRules(restored, context.env)
         return restored
       } catch (error) {
@@ -61,6 +64,13 @@ export const rollback = defineOperation({
     return (await changeRules(context, change, how, false)).edited
   },
 })
+
+/** A version that the store has lost may still be enforced here. */
+async function findVersion(version: number, context: AdminContext): Promise<Rules> {
+  const active = await requireRules(context).look()
+  if (active.kind === 'lost' && active.version === version) return active.rules
+  return parseRules((await readKept(version, context)).text)
+}
 
 async function readKept(version: number, context: AdminContext): Promise<StoredDocument> {
   const found = await requireRules(context).documents.readVersion(version)
