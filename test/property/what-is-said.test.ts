@@ -121,7 +121,7 @@ class Site {
   readonly keyPrefix = `said-${randomUUID()}`
   readonly #ending = new AbortController()
   readonly #background: Promise<unknown>[] = []
-  #parts: Awaited<ReturnType<typeof createHandler>> | undefined
+  #parts: Awaited<ReturnType<typeof createGateway>> | undefined
   readonly #backend: Backend
 
   constructor(backend: Backend) {
