@@ -6,13 +6,13 @@ import { readRules } from '../../src/gateway/rules/document.ts'
 import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { RequestChargeBuilder } from '../../src/http/request/charge-builder.ts'
-import { readFormField } from '../../src/http/request/identity/body.ts'
 import { foldValue } from '../../src/http/request/identity/fold.ts'
 import { canonicalizePath } from '../../src/http/request/policy/canonical-path.ts'
 import { PolicyFinder } from '../../src/http/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 import { makeCharge, makeChargeKey } from '../support/make-charge.ts'
+import { readPlace } from '../support/read-place.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */
@@ -190,7 +190,7 @@ fuzz(
   600,
   fc.asyncProperty(contentType, formBody, async (type, body) => {
     const request = findRequest(type, body)
-    const reading = await readFormField(request, 'user')
+    const reading = await readPlace('form', request, 'user')
     for (const [name, read] of Object.entries(FORM_READERS)) {
       const value = read(type, body)
       if (value === undefined) continue
