@@ -352,3 +352,38 @@ fuzz(
     expect(foldValue(text, 'trim')).toBe(text.normalize('NFKC').trim())
   }),
 )
+
+const MARKS = ['\u0301', '\u0327', '\u200b', '\u00ad', '\ufe0f']
+fuzz(
+  'foldValue() makes one text of all that differ in accents, marks that nobody sees and the script of digits',
+  500,
+  fc.property(
+    fc.string({ unit: 'grapheme', maxLength: 20 }),
+    fc.nat(20),
+    fc.constantFrom(...MARKS),
+    (text, at, mark) => {
+      const fold = 'lower trim accents'
+      const folded = foldValue(text, fold)
+      expect(foldValue(folded, fold)).toBe(folded)
+      const letters = [...text.normalize('NFKC')]
+      // After a letter: before it, a mark would belong to the one before.
+      const marked = [...letters.slice(0, at), mark, ...letters.slice(at)].join('')
+      const inOtherDigits = text.replace(/\d/g, (digit) => String.fromCodePoint(0x966 + Number(digit)))
+      for (const other of [marked, inOtherDigits]) expect(foldValue(other, fold)).toBe(folded)
+    },
+  ),
+)
+
+fuzz(
+  'foldValue() makes one number of all that PHP and MySQL take for it, and of what is none 0',
+  500,
+  fc.property(
+    fc.nat(1_000_000),
+    fc.constantFrom('', ' ', '+', '0', '00', ' +0'),
+    fc.constantFrom('', ' ', '.', '.0', 'x', 'x0', '.0x', '.9', 'e0', 'e+0', 'e', ' or', '\u0301'),
+    (id, before, after) => {
+      expect(foldValue(`${before}${id}${after}`, 'numbers')).toBe(String(id))
+      expect(foldValue(`x${before}${id}`, 'numbers')).toBe('0')
+    },
+  ),
+)

@@ -31,6 +31,7 @@ export const CODES = {
   'ambiguous-body': ['warning', 'a limit by form: or json: that an unreadable body gets around'],
   'merged-parameters': ['note', 'a limit by query:, where a body may say something else, and no MERGED_PARAMETERS'],
   'method-in-form': ['note', 'a pattern for PUT, PATCH or DELETE that misses a form with _method'],
+  unfolded: ['note', 'a limit on failures by form: or json: that counts apart what databases take for one account'],
   'many-readers': ['note', 'so many policies by query: or cookie: that a long request takes 10 ms to read'],
   'keys-elsewhere': ['note', 'policies by claims, and no keys that are known here'],
   'any-audience': ['note', 'policies by claims, and no JWT_AUDIENCE'],
