@@ -7,7 +7,7 @@
  *
  * A new identity is refused; one that the store knows must not be, whichever isolate it comes to. Only a look at the store
  * tells them apart, and a flood of made-up identities must not cost one each. So an identity that is not known here is
- * looked up when it comes again: known ones do, and made-up ones mostly do not.
+ * looked up while few are, and beyond that when it comes again: known ones do, and made-up ones mostly do not.
  */
 import { countsNewIdentities, detectsNewIdentities, isUnused } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
@@ -20,7 +20,7 @@ import type { StatusCache } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a second, before others are answered by what is known of them. */
 const MAX_CALLS = 3
-/** Calls of a second, of all identities of one address, up to which one that comes again is looked up. */
+/** Refusals of a second, of all identities of one address, up to which one is looked up; the last only if it comes again. */
 const MAX_LOOK_UPS = 9
 const MAX_IDENTITIES = 10_000
 /** An identity that was refused as new may be admitted elsewhere, so it is looked up again after this. */
@@ -107,7 +107,8 @@ class EarlyRefusals {
     return charges.some(({ key }) => {
       const untilMs = this.#newUntilMs.get(key)
       if (untilMs === undefined) this.#newUntilMs.set(key, SEEN)
-      return untilMs === undefined || nowMs < untilMs || (untilMs !== KNOWN && calls >= MAX_LOOK_UPS)
+      const maxCalls = untilMs === undefined ? MAX_LOOK_UPS - 1 : MAX_LOOK_UPS
+      return untilMs !== KNOWN && (nowMs < (untilMs ?? 0) || calls >= maxCalls)
     })
   }
 }
