@@ -373,12 +373,16 @@ test('withRefusalCache() reports for each cost that was decided its own wait', a
 })
 
 test('withRefusalCache() looks up only whether an identity is known, and writes nothing, once its address brings too many', async () => {
-  const { decide, flood, sent } = limited()
+  const { clock, decide, flood, sent } = limited()
   const cap = newIdentities(2)
   await decide(hourly(5), cap)
   await decide(hourly(5), cap)
   expect(await flood(100, () => [hourly(5), cap])).toBe(8)
   expect(sent.slice(3).map(({ action }) => action)).toEqual(Array(7).fill('peek'))
+  for (let second = 1; second < 5; second++) {
+    clock.now += 1_000
+    expect(await flood(100, () => [hourly(5), cap])).toBe(3)
+  }
 })
 
 test('withRefusalCache() never refuses an identity that was admitted here', async () => {
