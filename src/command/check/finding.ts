@@ -25,7 +25,7 @@ export const CODES = {
   'reserve-for-nobody': ['warning', 'a reserve for critical requests, where none are'],
   'reserve-without-effect': ['warning', 'a reserve that keeps units from sheddable requests, where none are'],
   'reserve-leaves-little': ['warning', 'a reserve that leaves less than a tenth of the limit to the others'],
-  'leases-without-effect': ['warning', 'LEASES, where no policy can use them'],
+  'leases-without-effect': ['warning', 'LEASES, where no policy can use them, or STORE_TIMEOUT_MS is too long'],
   'local-share-without-effect': ['warning', 'LOCAL_SHARE, where no policy has on_store_error = "local"'],
   'label-without-effect': ['warning', 'CALLER_LABEL, where nobody is counted or logged'],
   'ambiguous-body': ['warning', 'a limit by form: or json: that an unreadable body gets around'],
@@ -35,6 +35,7 @@ export const CODES = {
   'many-readers': ['note', 'so many policies by query: or cookie: that a long request takes 10 ms to read'],
   'keys-elsewhere': ['note', 'policies by claims, and no keys that are known here'],
   'any-audience': ['note', 'policies by claims, and no JWT_AUDIENCE'],
+  'rules-leave': ['warning', 'the first database of REDIS_SHARDS leaves, and rules are in it'],
   'moving-shards': ['note', 'databases of REDIS_SHARDS that join or leave'],
   shadow: ['note', 'MODE is "shadow": nothing is ever refused'],
 } as const satisfies Readonly<Record<string, readonly [Level, string]>>

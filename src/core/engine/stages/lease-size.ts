@@ -59,7 +59,13 @@ export interface LeaseUse {
 }
 
 /** A small bucket has no window as short as the time in which it is filled. */
-export function findTerms({ limits, burst }: StoreCharge): LeaseTerms {
+export function findTerms({
+  limits,
+  burst,
+}: {
+  readonly limits: StoreCharge['limits']
+  readonly burst?: number | undefined
+}): LeaseTerms {
   let [shortestMs, longestWindowMs] = [Number.POSITIVE_INFINITY, 0]
   for (const { limit, windowMs } of limits) {
     shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
