@@ -96,9 +96,10 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
       async (documents, at) => (await (at === 0 ? documents.read() : tryCall(documents.read()))) ?? NO_DOCUMENT,
     ),
   )
-  let newest: Pick<StoredDocument, 'actor' | 'atMs' | 'comment' | 'text'> = found.reduce((a, b) =>
-    b.atMs > a.atMs ? b : a,
-  )
+  const latest = found.reduce((a, b) => (b.atMs > a.atMs ? b : a))
+  // Databases write it at slightly different times, of which the first one's counts.
+  let newest: Pick<StoredDocument, 'actor' | 'atMs' | 'comment' | 'text'> =
+    found.find(({ text, actor }) => text === latest.text && actor === latest.actor) ?? latest
   // Isolates of before and after must not write in turn; after the rollout, the latter have the last word.
   const isChanged = newest.text !== text || newest.actor !== actor
   if (isChanged && (!hasWritten || Date.now() > newest.atMs + ROLLOUT_MS)) {
