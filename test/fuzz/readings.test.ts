@@ -294,7 +294,7 @@ const CARRIERS: Readonly<Record<string, (text: string) => Readonly<Record<string
   'json:/email': (text) => ({ type: 'application/json', body: JSON.stringify({ email: text }) }),
   'cookie:email': (text) => ({ cookie: `email=${encodeURIComponent(text)}` }),
   'claim:email': (text) => ({ claim: JSON.stringify(text) }),
-  'header:x-email': (text) => ({ field: /^[\t -~]*$/.test(text) ? text : '' }),
+  'header:x-contact': (text) => ({ field: /^[\t -~]*$/.test(text) ? text : '' }),
 }
 const FOLDED = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
@@ -323,7 +323,7 @@ fuzz(
         const { query = '', type = '', body, cookie, claim, field } = carry(text)
         const headers = new Headers({ Authorization: token, 'Content-Type': type })
         if (cookie !== undefined) headers.set('Cookie', cookie)
-        if (field) headers.set('X-Email', field)
+        if (field) headers.set('X-Contact', field)
         const url = `https://gateway.example/?${query}`
         const request = new Request(url, { method: 'POST', headers, ...(body !== undefined && { body }) })
         claimed = claim ?? ''

@@ -69,7 +69,7 @@ export class RequestChargeBuilder {
     const { method } = request
     const createInput = (): IdentityInput => ({
       request,
-      path: route === undefined ? undefined : path,
+      path: route?.includes('/:') ? path : undefined,
       // To an API, HEAD is a GET.
       route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix,

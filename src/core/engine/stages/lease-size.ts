@@ -62,10 +62,7 @@ export interface LeaseUse {
 export function findTerms({
   limits,
   burst,
-}: {
-  readonly limits: StoreCharge['limits']
-  readonly burst?: number | undefined
-}): LeaseTerms {
+}: Pick<StoreCharge, 'limits'> & { readonly burst?: number | undefined }): LeaseTerms {
   let [shortestMs, longestWindowMs] = [Number.POSITIVE_INFINITY, 0]
   for (const { limit, windowMs } of limits) {
     shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)

@@ -132,7 +132,7 @@ export class LeasedDecision {
 
   #admit(decision: Decision, others: readonly StoreCharge[]): Decision {
     const permits = [...this.#permits]
-    if (!permits.every(([charge, lease]) => this.#leasing.isCurrent(this.#getCaller(charge), lease))) {
+    if (!permits.every(([, lease]) => this.#leasing.isCurrent(lease))) {
       throw new StoreError('a permit expired while other charges were decided')
     }
     const chargedAtMs = permits.map(([, lease]) => lease.chargedAtMs)

@@ -188,11 +188,12 @@ export class Leasing {
 
   /** Returns a permit, unless the clock has stepped back meanwhile. */
   giveBack(caller: LeasingCaller, lease: Lease): void {
-    if (this.isCurrent(caller, lease)) caller.account.giveBack(lease)
+    this.readClock()
+    if (lease.generation === this.#generation) caller.account.giveBack(lease)
   }
 
   /** @returns true if a permit that was kept may still be used */
-  isCurrent(_: LeasingCaller, { expiresAtMs, generation }: Lease): boolean {
+  isCurrent({ expiresAtMs, generation }: Lease): boolean {
     return this.readClock() < expiresAtMs && generation === this.#generation
   }
 

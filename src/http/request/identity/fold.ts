@@ -13,10 +13,10 @@ const STROKES: ReadonlyMap<string, string> = new Map(
  */
 export function foldValue(value: string, fold: string): string {
   let text = value.normalize('NFKC')
-  // Some letters are equal only in upper case: "ß" and "ss", "ς" and "σ"; a dot on a small "i" is none.
-  const lower = (text: string) =>
-    text.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC').replaceAll('i\u0307', 'i')
-  if (fold.includes('lower')) text = lower(text)
+  if (fold.includes('lower')) {
+    // Some letters are equal only in upper case: "ß" and "ss", "ς" and "σ"; a dot on a small "i" is none.
+    text = text.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC').replaceAll('i\u0307', 'i')
+  }
   if (fold.includes('accents')) text = foldAccents(text)
   if (fold.includes('trim')) text = text.trim()
   return fold.includes('numbers') ? readLeadingNumber(text) : text

@@ -11,7 +11,7 @@ type SourcePlace = Exclude<Place, 'route'>
 export interface PlaceInput {
   readonly request: ReceivedRequest
   readonly route: string
-  /** The canonical path, if `route` is a pattern that matched it. */
+  /** The canonical path, if `route` is a pattern with parameters that matched it. */
   readonly path?: string | undefined
   /** The API may take all places for one set of parameters. */
   readonly mergesParameters?: boolean | undefined
@@ -65,7 +65,7 @@ export async function readPlaces(place: SourcePlace, path: readonly string[], in
 
 /** Reads the segment that the pattern names so. */
 function readRouteParameter({ route, path }: PlaceInput, name: string): Reading {
-  if (path === undefined || !route.includes('/:')) return NONE
+  if (path === undefined) return NONE
   const segments = path.split('/')
   const names = route.slice(route.indexOf('/')).split('/')
   const parameters = names.map((segment, at) => {
