@@ -11,10 +11,10 @@ const { policies, keyPrefix } = loadConfig({ UPSTREAM_URL: 'https://api.acme.tes
 
 /** What one isolate after the other tells of the layout that it was started with. */
 function readLayouts(...layouts: readonly (readonly Shard[])[]) {
-  return readLayoutsOf(policies, ...layouts)
+  return readLayoutsFor(policies, ...layouts)
 }
 
-async function readLayoutsOf(own: typeof policies, ...layouts: readonly (readonly Shard[])[]) {
+async function readLayoutsFor(own: typeof policies, ...layouts: readonly (readonly Shard[])[]) {
   const databases = new Map<string, ReturnType<typeof openMemoryBackend>>()
   const seen = []
   for (const layout of layouts) {
@@ -128,7 +128,7 @@ test('openShardHealth() says what a change waits for besides: what began before,
       { name: 'plain', limits: '5/1s' },
     ],
   })
-  const [before, joining, after] = await readLayoutsOf(holding, [a], [a, { ...b, state: 'joining' }], [a])
+  const [before, joining, after] = await readLayoutsFor(holding, [a], [a, { ...b, state: 'joining' }], [a])
   expect([before?.warning, after?.warning]).toEqual([null, null])
   expect(joining?.warning).toBe(
     'what began before this change is counted in its old place alone until it ends, by sockets, tokens',

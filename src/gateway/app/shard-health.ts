@@ -93,7 +93,8 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
   const actor = shards[0]?.name ?? ''
   const found = await Promise.all(
     places.map(
-      async (documents, at) => (await (at === 0 ? documents.read() : tryCall(documents.read()))) ?? NO_DOCUMENT,
+      async (documents, at) =>
+        (await (at === 0 ? documents.read() : ignoreStoreError(documents.read()))) ?? NO_DOCUMENT,
     ),
   )
   const latest = found.reduce((a, b) => (b.atMs > a.atMs ? b : a))
@@ -113,7 +114,7 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
       places.map((documents, at) => {
         const { version: expectedVersion, id: expectedId } = found[at] as StoredDocument
         const writing = documents.write({ text, expectedVersion, expectedId, actor, comment })
-        return at === 0 ? writing : tryCall(writing)
+        return at === 0 ? writing : ignoreStoreError(writing)
       }),
     )
     const [own] = written
@@ -135,7 +136,7 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
 }
 
 /** What the first database says is enough while another one is away. */
-function tryCall<T>(call: Promise<T>): Promise<T | undefined> {
+function ignoreStoreError<T>(call: Promise<T>): Promise<T | undefined> {
   return call.catch((error: unknown) => {
     if (error instanceof StoreError) return undefined
     throw error

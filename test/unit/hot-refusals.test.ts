@@ -30,7 +30,7 @@ test.each([
       createCharge('sliding-window', [{ limit: 8_000, windowMs: 20_000 }]),
     )
     const request = take(charges)
-    const waits: { readonly told: number; readonly excess: number }[] = []
+    const waits: { readonly waitMs: number; readonly excess: number }[] = []
     // 800 requests a second, of which half fit.
     for (let index = 0; index < 24_000; index++) {
       clock.now = START_MS + Math.floor(index * 1.25)
@@ -42,12 +42,12 @@ test.each([
       )
       await Promise.all(background)
       if (decision?.granted !== 0 || calls > before) continue
-      const told = Math.max(...decision.usage.flat().map(({ retryAfterMs }) => retryAfterMs))
+      const waitMs = Math.max(...decision.usage.flat().map(({ retryAfterMs }) => retryAfterMs))
       const { usage } = memory.decideNow({ ...request, action: 'peek' })
-      waits.push({ told, excess: told - Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs)) })
+      waits.push({ waitMs, excess: waitMs - Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs)) })
     }
     expect(waits.length).toBeGreaterThan(1_000)
-    expect(waits.filter(({ told }) => !Number.isInteger(told))).toEqual([])
+    expect(waits.filter(({ waitMs }) => !Number.isInteger(waitMs))).toEqual([])
     expect(Math.max(...waits.map(({ excess }) => excess))).toBeLessThanOrEqual(1_000)
   },
 )
