@@ -30,7 +30,7 @@ export async function measureServe(redisPort: number): Promise<ServeFigures[]> {
   const env = {
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
     RATE_LIMITS: 'off',
-    POLICIES: [{ name: POLICY, by: 'header:x-user', limits: LIMITS }],
+    POLICIES: [{ name: POLICY, by: 'header:x-caller', limits: LIMITS }],
   }
   const loads: Readonly<Record<Way, (ServeLoad & { readonly us: number })[]>> = { grpc: [], http: [] }
   for (let turn = 0; turn < TURNS; turn++) {

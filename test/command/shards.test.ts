@@ -78,7 +78,7 @@ test('expire, delete and top go over all databases', async () => {
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
   const health = await app.fetch(new Request('https://api.acme.test/_sluice/health'), {}, context)
   expect(await health.json()).toMatchObject({ store: { layout: { warning: null } } })
-  expect(await countKeys('sluice:shards')).toEqual([1, 0])
+  expect(await countKeys('sluice:shards')).toEqual([1, 1])
   const { databases } = JSON.parse(await run('top', '--iterations', '1'))
   expect(databases.map(({ unknown }: { unknown: number }) => unknown)).toEqual([0, 0])
 })

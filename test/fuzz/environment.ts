@@ -45,7 +45,7 @@ const policy = fc.record(
       fc.constantFrom('claim:sub', 'claim:/a/b', 'claim:a.b', 'claim:'),
       anyText,
     ),
-    fold: fc.constantFrom('lower', 'trim', 'lower trim', 'trim lower', 'upper', ''),
+    fold: fc.constantFrom('lower', 'trim', 'lower trim', 'trim lower', 'lower accents numbers', 'upper', ''),
     match: patterns,
     cost: fc.oneof(count, header),
     max_cost: count,

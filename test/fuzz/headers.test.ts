@@ -6,7 +6,6 @@ import { loadConfig } from '../../src/http/config/load-config.ts'
 import { RequestChargeBuilder } from '../../src/http/request/charge-builder.ts'
 import { readCallerAddress } from '../../src/http/request/identity/address.ts'
 import { readAuthorization } from '../../src/http/request/identity/authorization.ts'
-import { readFormField } from '../../src/http/request/identity/body.ts'
 import { readParameter } from '../../src/http/request/identity/reading.ts'
 import { readMethods } from '../../src/http/request/received-request.ts'
 import {
@@ -16,6 +15,7 @@ import {
   removeHopByHop,
 } from '../../src/http/response/forwarded-headers.ts'
 import { makeCharge } from '../support/make-charge.ts'
+import { readPlace } from '../support/read-place.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValue, readFieldValue } from './strings.ts'
 
@@ -248,9 +248,17 @@ describe('createPassedTest()', () => {
       ...['accept', 'accept-language', 'authorization', 'content-type', 'cookie', 'host', 'origin', 'referer', 'via'],
       ...['user-agent', 'if-none-match', 'range', 'destination', 'depth', 'dpop', 'expect', 'prefer', 'max-forwards'],
       ...['idempotency-key', 'traceparent', 'x-request-id', 'x-correlation-id', 'x-amzn-trace-id', 'x-csrf-token'],
-      ...['x-api-key', 'x-auth-token', 'x-auth-key', 'x-auth-email', 'x-user-id', 'x-account-name', 'x-requested-with'],
+      ...[
+        'x-api-key',
+        'x-auth-token',
+        'x-auth-key',
+        'x-auth-email',
+        'x-user-token',
+        'x-account-name',
+        'x-requested-with',
+      ],
       ...['x-client-id', 'x-client-version', 'x-client-secret', 'x-client-name', 'x-zip', 'x-tip', 'x-membership'],
-      ...['x-shipping-address', 'x-ship-address', 'x-email-address', 'x-user', 'x-username', 'x-realm', 'x-remotely'],
+      ...['x-shipping-address', 'x-ship-address', 'x-email-token', 'x-realm', 'x-remotely'],
       ...['x-http-method', 'x-http-method-override', 'x-method-override', 'x-middleware-prefetch', 'x-nextjs-data'],
       ...['cf-connecting-ip', 'cf-ray', 'cf-ipcountry', 'cf-visitor', 'cf-access-jwt-assertion', 'cf-access-client-id'],
       ...['cf-access-client-secret', 'x-ghost', 'sec-websocket-key', 'sec-fetch-site'],
@@ -380,7 +388,7 @@ describe('readMethods()', () => {
   }
 })
 
-describe('readFormField()', () => {
+describe('readPlaces()', () => {
   const type = fc.constantFrom(
     'application/x-www-form-urlencoded',
     'Application/X-WWW-Form-URLEncoded; charset=UTF-8',
@@ -394,12 +402,12 @@ describe('readFormField()', () => {
   )
 
   fuzz(
-    'readFormField() answers what the form holds, or nothing, and leaves the body as it was',
+    'readPlaces() answers what the form holds, or nothing, and leaves the body as it was',
     150,
     fc.asyncProperty(type, body, async (type, body) => {
       const headers = { 'Content-Type': type }
       const request = new Request('https://gateway.example/', { method: 'POST', headers, body })
-      const field = await readFormField(request, 'caller')
+      const field = await readPlace('form', request, 'caller')
       const isForm = /^application\/x-www-form-urlencoded/i.test(type)
       const text = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true }).decode(body)
       const found = body.length > 8 * 1024 ? { kind: 'ambiguous' } : readParameter(text, 'caller')

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { parsePointer } from '../../src/core/model/identity-source.ts'
-import { readMember } from '../../src/http/request/identity/body.ts'
+import { readPlace } from '../support/read-place.ts'
 import { fuzz } from './fuzz.ts'
 
 /** An object as it is written: its members in order, names may come again. */
@@ -52,7 +52,7 @@ function find(written: Value | undefined, path: readonly string[], choose: Choos
 }
 
 fuzz(
-  'readMember() and four parsers find the same, or it finds none',
+  'readPlaces() and four parsers find the same, or it finds none',
   500,
   fc.asyncProperty(
     value,
@@ -61,7 +61,7 @@ fuzz(
     async (written, pointer, gap) => {
       const path = parsePointer(pointer) ?? []
       const request = new Request('https://gateway.example/', { method: 'POST', body: write(written, gap) })
-      const reading = await readMember(request, path)
+      const reading = await readPlace('json', request, path)
       if (reading.kind === 'ambiguous') return
       for (const [parser, choose] of Object.entries(PARSERS)) {
         const found = find(written, path, choose)

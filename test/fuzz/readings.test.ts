@@ -6,13 +6,13 @@ import { readRules } from '../../src/gateway/rules/document.ts'
 import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { RequestChargeBuilder } from '../../src/http/request/charge-builder.ts'
-import { readFormField } from '../../src/http/request/identity/body.ts'
 import { foldValue } from '../../src/http/request/identity/fold.ts'
 import { canonicalizePath } from '../../src/http/request/policy/canonical-path.ts'
 import { PolicyFinder } from '../../src/http/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 import { makeCharge, makeChargeKey } from '../support/make-charge.ts'
+import { readPlace } from '../support/read-place.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */
@@ -190,7 +190,7 @@ fuzz(
   600,
   fc.asyncProperty(contentType, formBody, async (type, body) => {
     const request = findRequest(type, body)
-    const reading = await readFormField(request, 'user')
+    const reading = await readPlace('form', request, 'user')
     for (const [name, read] of Object.entries(FORM_READERS)) {
       const value = read(type, body)
       if (value === undefined) continue
@@ -294,7 +294,7 @@ const CARRIERS: Readonly<Record<string, (text: string) => Readonly<Record<string
   'json:/email': (text) => ({ type: 'application/json', body: JSON.stringify({ email: text }) }),
   'cookie:email': (text) => ({ cookie: `email=${encodeURIComponent(text)}` }),
   'claim:email': (text) => ({ claim: JSON.stringify(text) }),
-  'header:x-email': (text) => ({ field: /^[\t -~]*$/.test(text) ? text : '' }),
+  'header:x-contact': (text) => ({ field: /^[\t -~]*$/.test(text) ? text : '' }),
 }
 const FOLDED = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
@@ -323,7 +323,7 @@ fuzz(
         const { query = '', type = '', body, cookie, claim, field } = carry(text)
         const headers = new Headers({ Authorization: token, 'Content-Type': type })
         if (cookie !== undefined) headers.set('Cookie', cookie)
-        if (field) headers.set('X-Email', field)
+        if (field) headers.set('X-Contact', field)
         const url = `https://gateway.example/?${query}`
         const request = new Request(url, { method: 'POST', headers, ...(body !== undefined && { body }) })
         claimed = claim ?? ''
@@ -351,4 +351,39 @@ fuzz(
     }
     expect(foldValue(text, 'trim')).toBe(text.normalize('NFKC').trim())
   }),
+)
+
+const MARKS = ['\u0301', '\u0327', '\u200b', '\u00ad', '\ufe0f']
+fuzz(
+  'foldValue() makes one text of all that differ in accents, marks that nobody sees and the script of digits',
+  500,
+  fc.property(
+    fc.string({ unit: 'grapheme', maxLength: 20 }),
+    fc.nat(20),
+    fc.constantFrom(...MARKS),
+    (text, at, mark) => {
+      const fold = 'lower trim accents'
+      const folded = foldValue(text, fold)
+      expect(foldValue(folded, fold)).toBe(folded)
+      const letters = [...text.normalize('NFKC')]
+      // After a letter: before it, a mark would belong to the one before.
+      const marked = [...letters.slice(0, at), mark, ...letters.slice(at)].join('')
+      const inOtherDigits = text.replace(/\d/g, (digit) => String.fromCodePoint(0x966 + Number(digit)))
+      for (const other of [marked, inOtherDigits]) expect(foldValue(other, fold)).toBe(folded)
+    },
+  ),
+)
+
+fuzz(
+  'foldValue() makes one number of all that PHP and MySQL take for it, and of what is none 0',
+  500,
+  fc.property(
+    fc.nat(1_000_000),
+    fc.constantFrom('', ' ', '+', '0', '00', ' +0'),
+    fc.constantFrom('', ' ', '.', '.0', 'x', 'x0', '.0x', '.9', 'e0', 'e+0', 'e', ' or', '\u0301'),
+    (id, before, after) => {
+      expect(foldValue(`${before}${id}${after}`, 'numbers')).toBe(String(id))
+      expect(foldValue(`x${before}${id}`, 'numbers')).toBe('0')
+    },
+  ),
 )

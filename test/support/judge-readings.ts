@@ -118,11 +118,17 @@ interface Judgement {
   readonly isBlocked: boolean
 }
 
+/** The pattern that matched, and the path. */
+interface Place {
+  readonly route: string | undefined
+  readonly path: string
+}
+
 /** Judges requests by a policy and blocks of a caller, who is first sent plainly. */
 export async function createJudge(
   kind: Kind,
   value: string,
-): Promise<(request: ReceivedRequest) => Promise<Judgement>> {
+): Promise<(request: ReceivedRequest, at?: Place) => Promise<Judgement>> {
   const by = SOURCES[kind]
   const config = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
@@ -134,8 +140,8 @@ export async function createJudge(
   const maker = new RequestChargeBuilder({ ...config, readClaim })
   const [policy] = config.policies as readonly [RequestPolicy]
   const options = { ...config, readClaim }
-  const ask = (request: ReceivedRequest) =>
-    maker.build({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())
+  const ask = (request: ReceivedRequest, { route, path }: Place = { route: undefined, path: '/' }) =>
+    maker.build({ policy, route, isCertain: true }, request, path, 'default', callContext())
   const plain = receive(toRequest(kind, spellPlainly(kind, value)))
   const known = await ask(plain)
   if (known === 'skip' || 'outcome' in known) throw new Error(`${by}: the plain spelling says nobody`)
@@ -153,8 +159,8 @@ export async function createJudge(
   ]
   const nobody = createDigest(config.identitySecret)(['ip', ADDRESS])
 
-  return async function judge(request) {
-    const requested = await ask(request)
+  return async function judge(request, at) {
+    const requested = await ask(request, at)
     const charge = requested === 'skip' || 'outcome' in requested ? undefined : requested
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { parsePointer } from '../../src/core/model/identity-source.ts'
-import { readFormField, readMember, readMerged } from '../../src/http/request/identity/body.ts'
 import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
+import { readPlace } from '../support/read-place.ts'
 
 const JSON_TYPE = 'application/json'
 
@@ -11,7 +11,7 @@ async function read(body: string | Uint8Array | undefined, pointer = '/id', head
     headers: { 'Content-Type': JSON_TYPE, ...headers },
     ...(body !== undefined && { body }),
   })
-  const found = await readMember(request, parsePointer(pointer) ?? [])
+  const found = await readPlace('json', request, parsePointer(pointer) ?? [])
   // The body can still be proxied.
   const sent = typeof body === 'string' ? new TextEncoder().encode(body) : (body ?? new Uint8Array())
   expect(new Uint8Array(await request.arrayBuffer())).toEqual(sent)
@@ -37,7 +37,7 @@ test.each([
   ['{"a/b":{"~":"X"}}', '/a~1b/~0', '=X'],
   ['{"":{"":"X"}}', '//', '=X'],
   ['{"__proto__":{"id":"X"}}', '/__proto__/id', '=X'],
-])('readMember() reads %j by %j as %j', async (body, pointer, expected) => {
+])('readPlaces() reads %j by %j as %j', async (body, pointer, expected) => {
   expect(await read(body, pointer)).toBe(expected)
 })
 
@@ -53,7 +53,7 @@ test.each([
   ['{"ids":{"1":"X"}}', '/ids/0'],
   ['"X"', '/id'],
   ['', '/id'],
-])('readMember() finds nothing in %j by %j', async (body, pointer) => {
+])('readPlaces() finds nothing in %j by %j', async (body, pointer) => {
   expect(await read(body, pointer)).toBe('none')
 })
 
@@ -69,11 +69,11 @@ test.each([
   ...['\ufeff{"id":"X"}', 'id=X', '{"id":NaN}', '{"id":"\ufffd"}', '{"id":"X\u0000"}'],
   `{"id":"X","a":"${'x'.repeat(262_144)}"}`,
   `{"id":"X","a":[${'1,'.repeat(20_000)}1]}`,
-])('readMember() takes %j for no identity', async (body) => {
+])('readPlaces() takes %j for no identity', async (body) => {
   expect(await read(body)).toBe('ambiguous')
 })
 
-test('readMember() looks at every object on the way', async () => {
+test('readPlaces() looks at every object on the way', async () => {
   expect(await read('{"user":{"id":"X"},"user":{"id":"Y"}}', '/user/id')).toBe('ambiguous')
   expect(await read('{"user":{"id":"X"},"User":{}}', '/user/id')).toBe('ambiguous')
   expect(await read('{"a":1,"a":2,"user":{"id":"X","b":1,"b":2}}', '/user/id')).toBe('=X')
@@ -90,11 +90,11 @@ test.each([
   ['application/json; charset=utf-7', 'ambiguous'],
   ['application/json; charset = utf-8', 'ambiguous'],
   ['application/json; charset=utf-8; charset=utf-7', 'ambiguous'],
-])('readMember() reads a body of type %j as %j', async (type, expected) => {
+])('readPlaces() reads a body of type %j as %j', async (type, expected) => {
   expect(await read('{"id":"X"}', '/id', { 'Content-Type': type })).toBe(expected)
 })
 
-test('readMember() reads neither what is encoded nor what is not in UTF-8', async () => {
+test('readPlaces() reads neither what is encoded nor what is not in UTF-8', async () => {
   for (const coding of ['gzip', 'identity']) {
     expect(await read('{"id":"X"}', '/id', { 'Content-Encoding': coding })).toBe('ambiguous')
   }
@@ -105,7 +105,7 @@ test('readMember() reads neither what is encoded nor what is not in UTF-8', asyn
   expect(await read(undefined)).toBe('none')
 })
 
-test('readMember() reads a long prompt, also after a form was looked for', async () => {
+test('readPlaces() reads a long prompt, also after a form was looked for', async () => {
   const body = JSON.stringify({ messages: [{ content: 'a "word", '.repeat(9_000) }], model: 'X' })
   expect(await read(body, '/model')).toBe('=X')
   const request = new Request('https://gateway.example/', {
@@ -113,19 +113,22 @@ test('readMember() reads a long prompt, also after a form was looked for', async
     body,
     headers: { 'Content-Type': 'application/json' },
   })
-  expect(await readFormField(request, 'x')).toEqual({ kind: 'ambiguous' })
-  expect(await readMember(request, ['model'])).toEqual({ kind: 'value', value: 'X' })
+  expect(await readPlace('form', request, ['x'])).toEqual({ kind: 'ambiguous' })
+  expect(await readPlace('json', request, ['model'])).toEqual({ kind: 'value', value: 'X' })
   expect(await request.text()).toBe(body)
 })
 
-test('readMember() bears any depth', async () => {
+test('readPlaces() bears any depth', async () => {
   const deep = `${'['.repeat(4_000)}${']'.repeat(4_000)}`
   expect(await read(`{"a":${deep},"id":"X"}`)).toBe('=X')
 })
 
-test('readMember() goes by what the application has parsed', async () => {
+test('readPlaces() goes by what the application has parsed', async () => {
   const parsed = (parsedBody: unknown) =>
-    readMember({ method: 'POST', headers: new Headers(), parsedBody } as unknown as ReceivedRequest, ['user', 'id'])
+    readPlace('json', { method: 'POST', headers: new Headers(), parsedBody } as unknown as ReceivedRequest, [
+      'user',
+      'id',
+    ])
   expect(await parsed({ user: { id: 'X' } })).toEqual({ kind: 'value', value: 'X' })
   expect(await parsed({ user: { id: 7 } })).toEqual({ kind: 'value', value: '7' })
   expect(await parsed({ user: {} })).toEqual({ kind: 'none' })
@@ -134,7 +137,7 @@ test('readMember() goes by what the application has parsed', async () => {
   expect(await parsed(null)).toEqual({ kind: 'ambiguous' })
 })
 
-test('readFormField() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
+test('readPlaces() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
   const body = new TextEncoder().encode(`caller=${'x'.repeat(9_000)}`)
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
   const stream = new ReadableStream({
@@ -145,7 +148,7 @@ test('readFormField() gives up on a body of unknown length that is too long, and
   })
   const init = { method: 'POST', headers, body: stream, duplex: 'half' }
   const request = new Request('https://gateway.example/', init)
-  expect(await readFormField(request, 'caller')).toEqual({ kind: 'ambiguous' })
+  expect(await readPlace('form', request, 'caller')).toEqual({ kind: 'ambiguous' })
   expect(new Uint8Array(await request.arrayBuffer())).toEqual(body)
 })
 
@@ -154,7 +157,7 @@ const FORM = 'application/x-www-form-urlencoded'
 async function readField(body: string | undefined, headers: Readonly<Record<string, string>>, method = 'POST') {
   const request = new Request('https://gateway.example/', { method, headers, ...(body !== undefined && { body }) })
   if (headers['Content-Type'] === '') request.headers.delete('Content-Type')
-  const found = await readFormField(request, 'caller')
+  const found = await readPlace('form', request, 'caller')
   // The body can still be proxied.
   expect(new Uint8Array(await request.arrayBuffer())).toEqual(new TextEncoder().encode(body ?? ''))
   return found.kind === 'value' ? found.value : found.kind
@@ -176,7 +179,7 @@ test.each([
   [`text/plain, ${FORM}`, 'ambiguous'],
   ['multipart/form-data; boundary=x', 'ambiguous'],
   ['', 'ambiguous'],
-])('readFormField() reads a form of type "%s" as %s', async (type, expected) => {
+])('readPlaces() reads a form of type "%s" as %s', async (type, expected) => {
   expect(await readField('a=1&caller=X', { 'Content-Type': type })).toBe(expected)
   expect(await readField('a=1&caller=X', { 'Content-Type': type }, 'PUT')).toBe(expected)
 })
@@ -187,13 +190,13 @@ test.each([
   ['application/vnd.api+json', '{"data":{"caller":"X"}}'],
   ['image/png', '\x89PNG'],
   ['application/octet-stream', 'x=y'],
-])('readFormField() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
+])('readPlaces() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
   expect(await readField(body, { 'Content-Type': type })).toBe('none')
 })
 
 test.each([
-  ['application/x-www-form-urlencoded', 'caller=al', (request: Request) => readFormField(request, 'caller')],
-  ['application/json', '{"caller":"al', (request: Request) => readMember(request, ['caller'])],
+  ['application/x-www-form-urlencoded', 'caller=al', (request: Request) => readPlace('form', request, 'caller')],
+  ['application/json', '{"caller":"al', (request: Request) => readPlace('json', request, ['caller'])],
 ])('a body of %s that stalls is ambiguous after ten seconds', async (type, begin, read) => {
   vi.useFakeTimers()
   try {
@@ -213,13 +216,13 @@ test.each([
   }
 })
 
-test('readFormField() does not read what only an API can decode', async () => {
+test('readPlaces() does not read what only an API can decode', async () => {
   for (const coding of ['gzip', 'br', 'identity']) {
     expect(await readField('caller=X', { 'Content-Type': FORM, 'Content-Encoding': coding })).toBe('ambiguous')
   }
 })
 
-test('readFormField() finds nothing where there is no body, and nothing under another name', async () => {
+test('readPlaces() finds nothing where there is no body, and nothing under another name', async () => {
   expect(await readField(undefined, { 'Content-Type': FORM }, 'GET')).toBe('none')
   expect(await readField('b=1', { 'Content-Type': FORM })).toBe('none')
   expect(await readField('\ufeffcaller=X', { 'Content-Type': FORM })).toBe('ambiguous')
@@ -233,10 +236,10 @@ test.each([
   ['?caller[]=X', FORM, 'caller=X', 'ambiguous'],
   ['?other=Y', FORM, 'caller=X', '=X'],
   ['', JSON_TYPE, '{"caller":"X"}', 'ambiguous'],
-])('readFormField() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
+])('readPlaces() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
   const headers = { 'Content-Type': type }
   const request = new Request(`https://gateway.example/${query}`, { method: 'POST', headers, body })
-  const found = await readFormField(request, 'caller')
+  const found = await readPlace('form', request, 'caller')
   expect(found.kind === 'value' ? `=${found.value}` : found.kind).toBe(expected)
 })
 
@@ -251,10 +254,10 @@ test.each([
   ['?caller=X', JSON_TYPE, '{"Caller":"Y"}', 'ambiguous'],
   ['?caller=X', 'multipart/form-data; boundary=b', '--b--', 'ambiguous'],
   ['?caller=X', 'image/png', '\x89PNG', '=X'],
-])('readMerged() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
+])('readPlaces() merges %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
   const headers = { 'Content-Type': type }
   const request = new Request(`https://gateway.example/${query}`, { method: 'POST', headers, body })
-  const found = await readMerged(request, 'caller')
+  const found = await readPlace('query', request, 'caller', true)
   expect(found.kind === 'value' ? `=${found.value}` : found.kind).toBe(expected)
 })
 
@@ -266,9 +269,9 @@ test('a body is copied once, whatever policies and rules read of it', async () =
   })
   const clone = vi.spyOn(request, 'clone')
   const found = [
-    await readMerged(request, 'user'),
-    await readFormField(request, 'user'),
-    await readMember(request, ['id']),
+    await readPlace('query', request, 'user', true),
+    await readPlace('form', request, 'user'),
+    await readPlace('json', request, ['id']),
   ]
   expect(found.map(({ kind }) => kind)).toEqual(['value', 'ambiguous', 'value'])
   expect(clone).toHaveBeenCalledTimes(1)

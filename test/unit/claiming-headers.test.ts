@@ -86,9 +86,9 @@ const PASSED: Readonly<Record<string, string>> = {
     'User-Agent Accept Accept-Language Cookie Origin Referer If-None-Match Range Priority Sec-Fetch-Site Sec-CH-UA ' +
     'Sec-CH-UA-Platform Upgrade-Insecure-Requests X-Requested-With DNT Host',
   'clients in general':
-    'Authorization X-API-Key X-User X-User-Id X-Username X-User-Email X-User-Token X-User-Agent X-Client-Id ' +
+    'Authorization X-API-Key X-User-Token X-User-Agent X-Client-Id ' +
     'X-Client-Version X-Account-Id X-Tenant-Id X-Session-Id X-Device-Id Idempotency-Key X-Request-Id X-Auth-Token ' +
-    'X-Email-Address X-Source Client-Id',
+    'X-Email-Token X-Login-Token X-Identity-Token X-Role-Arn X-Group-By X-Source Client-Id Subject-Token',
   'methods in headers': 'X-HTTP-Method X-HTTP-Method-Override X-Method-Override',
   tracing:
     'Traceparent Tracestate Baggage B3 X-B3-TraceId X-Datadog-Trace-Id Sentry-Trace X-Amzn-Trace-Id X-Request-Start CDN-Loop',
@@ -101,7 +101,6 @@ const PASSED: Readonly<Record<string, string>> = {
   Stripe: 'Stripe-Version Stripe-Account X-Stripe-Client-User-Agent',
   'OpenAI, Anthropic, Stainless': 'OpenAI-Organization Anthropic-Version X-Stainless-Lang X-Stainless-Retry-Count',
   Okta: 'X-Okta-User-Agent-Extended',
-  kubectl: 'Impersonate-User Impersonate-Group',
   'Box, Dropbox, Redmine, Discourse': 'As-User Dropbox-API-Select-User X-Redmine-Switch-User Api-Username Api-Key',
   'Trino, Presto, ClickHouse, Elasticsearch, Hasura':
     'X-Trino-User X-Trino-Source X-Presto-User X-ClickHouse-User X-ClickHouse-Key Es-Security-Runas-User ' +
@@ -140,6 +139,39 @@ test('the common fields, which no pattern looks at, are what the patterns say', 
   expect([...COMMON].filter((name) => !canPass(name) || (isClaim(name) && name !== 'cf-connecting-ip'))).toEqual([])
   expect([...COMMON_CLAIMS].filter((name) => !isClaim(name))).toEqual([])
   expect([...COMMON_CLAIMS].filter(createPassedTest(['x-real-ip']))).toEqual(['x-real-ip'])
+})
+
+test('createPassedTest() drops names of a user, by whatever words', () => {
+  const subjects = (
+    'user user-id userid user-name username user-email user-mail user-info user-role user-roles user-groups email mail ' +
+    'email-address login login-name identity principal principal-id principal-name subject subject-id sub uid role roles ' +
+    'group groups'
+  ).split(' ')
+  const before = [
+    'x-',
+    '',
+    'x-sso-',
+    'x-jwt-',
+    'x-idp-',
+    'x-ldap-',
+    'x-oauth-',
+    'x-current-',
+    'x-verified-',
+    'x-impersonate-',
+  ]
+  const names = [
+    ...before.flatMap((prefix) => subjects.map((subject) => prefix + subject)),
+    ...[
+      'x-jwt-payload',
+      'x-jwt-claims',
+      'x-sso-token-subject',
+      'impersonate-user',
+      'impersonate-group',
+      'x-logged-in-user',
+    ],
+  ]
+  expect(names.length).toBeGreaterThan(275)
+  expect(names.filter(isPassed)).toEqual([])
 })
 
 test('createPassedTest() drops names of the same words that a product may form tomorrow', () => {

@@ -45,7 +45,15 @@ const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'>, BadExamp
     '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"':
       ['cookies:sid', 'claim:user.id', '', 5],
   },
-  fold: { '"lower", "trim" or "lower trim"': ['upper', 'lower,', 'trim,', 'lower trim,', ''] },
+  fold: {
+    'words of "lower", "trim", "accents" and "numbers", such as "lower trim"': [
+      'upper',
+      'lower,',
+      'trim,',
+      'lower trim,',
+      '',
+    ],
+  },
   match: { [PATTERNS]: ['login', ['/a', 'b'], [], 5] },
   ignore_case: refuseBooleans,
   cost: {

@@ -373,12 +373,16 @@ test('withRefusalCache() reports for each cost that was decided its own wait', a
 })
 
 test('withRefusalCache() looks up only whether an identity is known, and writes nothing, once its address brings too many', async () => {
-  const { decide, flood, sent } = limited()
+  const { clock, decide, flood, sent } = limited()
   const cap = newIdentities(2)
   await decide(hourly(5), cap)
   await decide(hourly(5), cap)
-  expect(await flood(100, () => [hourly(5), cap])).toBe(3)
-  expect(sent.slice(3).map(({ action }) => action)).toEqual(['peek', 'peek'])
+  expect(await flood(100, () => [hourly(5), cap])).toBe(8)
+  expect(sent.slice(3).map(({ action }) => action)).toEqual(Array(7).fill('peek'))
+  for (let second = 1; second < 5; second++) {
+    clock.now += 1_000
+    expect(await flood(100, () => [hourly(5), cap])).toBe(3)
+  }
 })
 
 test('withRefusalCache() never refuses an identity that was admitted here', async () => {
@@ -393,6 +397,37 @@ test('withRefusalCache() never refuses an identity that was admitted here', asyn
   }
 })
 
+test.each([
+  ['a small', 40],
+  ['a large', 4_000],
+])(
+  'four isolates behind %s flood of new identities refuse known ones only beyond their look-ups',
+  async (size, count) => {
+    const clock = { now: START_MS }
+    const store = new SlowStore(clock)
+    const options = { repeats: createEarlyRefusals, now: () => clock.now, timeoutMs: Number.POSITIVE_INFINITY }
+    const isolates = Array.from({ length: 4 }, () => withIsolateMemory(store, options))
+    const cap = newIdentities(5)
+    const known = Array.from({ length: 30 }, () => hourly(500))
+    for (const charge of known) await store.decide(take([charge]))
+    const outcomes: number[] = []
+    const before = store.sent.length
+    for (let index = 0; index < count; index++) {
+      clock.now = START_MS + index * (1_500 / count)
+      await isolates[index % 4]?.decide(take([hourly(5), cap]))
+      const at = Math.floor((index * known.length) / count)
+      // Each comes once, to an isolate that has not seen it.
+      if (at !== outcomes.length) continue
+      outcomes.push((await isolates[(at + 1) % 4]?.decide(take([known[at] as StoreCharge, cap])))?.granted ?? 0)
+    }
+    expect(outcomes).toHaveLength(known.length)
+    if (size === 'a small') expect(outcomes).not.toContain(0)
+    // A look-up and a charge for each known one; for an isolate nine of the others in each of two seconds.
+    const calls = store.sent.length - before - 2 * known.length
+    expect(calls).toBeLessThanOrEqual(5 + 4 * 2 * 9)
+  },
+)
+
 test('withRefusalCache() refuses a known identity that it has not seen once at most, and for a second, whatever flood shares its address', async () => {
   const { clock, store, decide, flood, sent } = limited()
   const cap = newIdentities(1)
@@ -405,7 +440,7 @@ test('withRefusalCache() refuses a known identity that it has not seen once at m
     outcomes.push(granted)
     if (granted === 0)
       expect(Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs))).toBeLessThanOrEqual(1_000)
-    expect(await flood(20, () => [hourly(5), cap])).toBeLessThanOrEqual(3)
+    expect(await flood(20, () => [hourly(5), cap])).toBeLessThanOrEqual(8)
     clock.now += 100
   }
   expect(outcomes.filter((granted) => granted === 0).length).toBeLessThanOrEqual(1)

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { RequestCharge } from '../../src/core/model/charge.ts'
 import type { RequestPolicy } from '../../src/core/model/policy.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
+import { TextLru } from '../../src/core/runtime/lru.ts'
 import { readRules } from '../../src/gateway/rules/document.ts'
 import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
 import { formatTarget } from '../../src/gateway/rules/target.ts'
@@ -302,4 +303,16 @@ describe('overrides', () => {
     const plans = [2, 3].map(async (multiplier) => (await applyRules(override({ multiplier }), 'default'))?.plan)
     expect(new Set([undefined, ...(await Promise.all(plans))]).size).toBe(3)
   })
+})
+
+test('RuleIndex.match() makes the digest of a token that nobody has seen for the limiter, too', async () => {
+  const known = new TextLru<string>()
+  const tokens = ['blocked', 'other']
+  const blocks = tokens.slice(0, 1).map((token) => ({ by: 'token', digest: digest(['token', token]) }))
+  const index = new RuleIndex(readRules({ blocks }), { ...OPTIONS, digestsOfTokens: known })
+  for (const token of tokens) {
+    const found = await index.match(findRequest({ token }), NOW_MS, NO_CONTEXT)
+    expect(found !== undefined).toBe(token === 'blocked')
+    expect(known.get(`Bearer ${token}`)).toBe(digest(['token', token]))
+  }
 })

@@ -10,7 +10,11 @@ const ROLLOUT_MS = 60_000
 const { policies, keyPrefix } = loadConfig({ UPSTREAM_URL: 'https://api.acme.test', RATE_LIMITS: '5/1s, 60/1h' })
 
 /** What one isolate after the other tells of the layout that it was started with. */
-async function readLayouts(...layouts: readonly (readonly Shard[])[]) {
+function readLayouts(...layouts: readonly (readonly Shard[])[]) {
+  return readLayoutsFor(policies, ...layouts)
+}
+
+async function readLayoutsFor(own: typeof policies, ...layouts: readonly (readonly Shard[])[]) {
   const databases = new Map<string, ReturnType<typeof openMemoryBackend>>()
   const seen = []
   for (const layout of layouts) {
@@ -19,7 +23,7 @@ async function readLayouts(...layouts: readonly (readonly Shard[])[]) {
       databases.set(shard.name, backend)
       return { ...shard, backend }
     })
-    const config = { policies, keyPrefix, shards: layout.map((shard) => ({ ...shard, url: '', token: '' })) }
+    const config = { policies: own, keyPrefix, shards: layout.map((shard) => ({ ...shard, url: '', token: '' })) }
     const readHealth = await openShardHealth({
       config,
       backend: joinBackends(shards, { timeoutMs: 1_000 }),
@@ -91,4 +95,44 @@ test('openShardHealth() tells which database answers, how late the last one does
     rttMs: null,
     shards: { a: { reachable: true }, b: { reachable: false, rttMs: null, circuit: 'open' } },
   })
+})
+
+test('openShardHealth() warns of another first database, in which there are no rules, whichever order it was before', async () => {
+  for (const [before, after] of [
+    [
+      [a, b],
+      [b, a],
+    ],
+    [
+      [b, a, c],
+      [a, b, c],
+    ],
+    [
+      [b, { ...a, state: 'leaving' as const }],
+      [{ ...a, state: 'leaving' as const }, b],
+    ],
+  ] as const) {
+    const [, changed] = await readLayouts(before, after)
+    expect(changed?.warning).toContain(
+      `${after[0].name} is the first now, and rules and blocks are in ${before[0].name}`,
+    )
+  }
+  const [, moved] = await readLayouts([a, b, c], [a, c, b])
+  expect(moved?.warning).toBeNull()
+})
+
+test('openShardHealth() says what a change waits for besides: what began before, where policies hold or settle', async () => {
+  const { policies: holding } = loadConfig({
+    UPSTREAM_URL: 'https://api.acme.test',
+    POLICIES: [
+      { name: 'sockets', algorithm: 'concurrency', limits: '2' },
+      { name: 'tokens', limits: '1000/1m', actual_cost: 'json:/usage/total_tokens' },
+      { name: 'plain', limits: '5/1s' },
+    ],
+  })
+  const [before, joining, after] = await readLayoutsFor(holding, [a], [a, { ...b, state: 'joining' }], [a])
+  expect([before?.warning, after?.warning]).toEqual([null, null])
+  expect(joining?.warning).toBe(
+    'what began before this change is counted in its old place alone until it ends, by sockets, tokens',
+  )
 })

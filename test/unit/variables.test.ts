@@ -57,6 +57,12 @@ const BAD: Readonly<Record<VariableName, BadExamples>> = {
   UPSTASH_REDIS_REST_TOKEN: { 'the REST token of the database': ['two words', 'hush hush', { hush: 'hush' }] },
   REDIS_SHARDS: {
     [SHARDS]: ['hush', '[]', '{"name":"hush"}', 7, ...SHARD_STATES.map((state) => shard({ state }))],
+    'first the database that has the rules, which cannot be "joining"': [
+      JSON.stringify([
+        { name: 'a', url: 'https://hush-a.example', token: 'hush', state: 'joining' },
+        { name: 'b', url: 'https://hush-b.example', token: 'hush' },
+      ]),
+    ],
     'each name and each url once': [
       shard({}, {}),
       shard({}, { name: 'b' }),

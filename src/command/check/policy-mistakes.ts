@@ -25,6 +25,7 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   for (const policy of config.policies) yield* findCostMistakes(policy, settings)
   yield* findMergedParameters(config, settings)
   yield* findMethodInForm(config, settings)
+  yield* findUnfolded(config, settings)
   yield* findManyReaders(config, settings)
   yield* findClaimMistakes(config, settings)
 }
@@ -158,6 +159,18 @@ function* findMethodInForm({ policies }: Config, settings: Settings): Iterable<F
   const message = `policy "${policy.name}" matches ${named}, and no POST whose form has _method, which Laravel, Rails and Spring take for the method`
   const hint = 'If your API does, add the same paths with POST.'
   yield { code: 'method-in-form', message, hint, at: locatePolicy(settings, policy, 'match') }
+}
+
+/** Finds the first limit on guesses that counts apart what databases take for one account. */
+function* findUnfolded({ policies }: Config, settings: Settings): Iterable<Finding> {
+  const isWhole = (fold = '') => /^(?=.*lower)(?=.*trim)(?=.*accents)|numbers/.test(fold)
+  const isGuess = ({ limits, counts, by }: RequestPolicy) =>
+    limits.length > 0 && counts === 'failures' && by.some((source) => isInBody(source))
+  const policy = policies.find((one) => isGuess(one) && !isWhole(one.fold))
+  if (!policy) return
+  const message = `policy "${policy.name}" counts spellings of an account apart that databases may take for one, such as "Ada", "áda" and "ada "`
+  const hint = 'fold = "lower trim accents", or "numbers" for numbers, unless your API compares every letter.'
+  yield { code: 'unfolded', message, hint, at: locatePolicy(settings, policy, 'by') }
 }
 
 function* findManyReaders({ policies }: Config, settings: Settings): Iterable<Finding> {

@@ -1,9 +1,11 @@
 /** Finds mistakes in a configuration file that Wrangler accepts. */
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { findTerms } from '../../core/engine/stages/lease-size.ts'
 import { formatWindow } from '../../core/model/limits.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findLongestMs } from '../../http/config/shards.ts'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../http/config/variables.ts'
+import { mustAwaitResponse } from '../../http/request/charge-builder.ts'
 import { locate } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
@@ -104,6 +106,12 @@ function* findVariableMistakes(config: Config, settings: Settings): Iterable<Fin
     const hint = 'All but concurrency can, without penalty.'
     yield { code: 'leases-without-effect', message, hint, at: at('LEASES') }
   }
+  const leasable = limiting.filter(({ algorithm, penalty }) => ALGORITHMS[algorithm].lease && !penalty)
+  const maxLeaseMs = Math.max(...leasable.map((policy) => findTerms(policy).maxLeaseMs))
+  if (leases !== undefined && limiting.length > 1 && leasable.length > 0 && maxLeaseMs <= 2 * storeTimeoutMs) {
+    const message = `LEASES changes nothing where several policies apply: a permit must last for twice STORE_TIMEOUT_MS (${storeTimeoutMs}), and none here lasts longer than ${maxLeaseMs} ms`
+    yield { code: 'leases-without-effect', message, hint: 'Lower STORE_TIMEOUT_MS.', at: at('STORE_TIMEOUT_MS') }
+  }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
     const message = 'LOCAL_SHARE changes nothing: no policy has on_store_error = "local"'
     const hint = 'Remove it, or set ON_STORE_ERROR = "local".'
@@ -118,8 +126,15 @@ function* findVariableMistakes(config: Config, settings: Settings): Iterable<Fin
   if (moving.length > 0) {
     const message = `${moving.join(', ')}: what moves is counted in two databases`
     const waitFor = `all isolates have had this for ${formatWindow(findLongestMs(limiting))}, the longest time of a count`
-    const hint = `Once ${waitFor}, leave out what has left, and "state": /_sluice/health says when.`
+    const held = limiting.filter((policy) => holdsSlots(policy) || mustAwaitResponse(policy)).map(({ name }) => name)
+    const end = held.length > 0 ? `, and WebSockets and streams by ${held.join(', ')} that began before have ended` : ''
+    const hint = `Once ${waitFor}${end}, leave out what has left, and "state": /_sluice/health says when.`
     yield { code: 'moving-shards', message, hint, at: at('REDIS_SHARDS') }
+    if (config.shards?.[0]?.state === 'leaving') {
+      const message = `${config.shards[0].name} is leaving, and rules, blocks and the audit log are in it`
+      const hint = 'They end with it: write them again to the one that is the first then.'
+      yield { code: 'rules-leave', message, hint, at: at('REDIS_SHARDS') }
+    }
   }
   if (settings.variables.MODE === 'shadow') {
     const hint = 'Set MODE = "enforce" once the limits are right.'

@@ -21,6 +21,7 @@ export function joinBackends(
       options,
     ),
     documents: (key) => first.backend.documents(key),
+    documentsOfEach: (key) => Promise.all(shards.map(({ backend }) => backend.documents(key))),
     async counters(options) {
       return joinCounters(
         await Promise.all(shards.map(async (shard) => ({ ...shard, counters: await shard.backend.counters(options) }))),

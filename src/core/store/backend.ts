@@ -7,6 +7,8 @@ import type { DocumentStore } from './documents.ts'
 export interface Backend {
   readonly limits: Store
   documents(key: string): Promise<DocumentStore>
+  /** The same in each of several databases, if there are several. */
+  documentsOfEach?(key: string): Promise<readonly DocumentStore[]>
   /** @param options `timeoutMs` is the deadline of a call */
   counters(options: { readonly keyPrefix: string; readonly timeoutMs: number }): Promise<StatisticsStore>
 }

@@ -43,7 +43,10 @@ export const status = v.strictObject({
         v.strictObject({
           sinceMs: epochMs,
           completeAtMs: describe(nullableNumber, 'When what moves has been counted in both places for long enough.'),
-          warning: describe(nullableText, 'What was changed in such a way that counts may have been lost.'),
+          warning: describe(
+            nullableText,
+            'What was changed in such a way that counts or rules may be lost, or what must end first.',
+          ),
         }),
       ),
       'Since when several databases share out identities as they do.',

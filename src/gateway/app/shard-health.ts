@@ -1,10 +1,12 @@
 /** Finds out which of several databases answer, and when a change of them is complete. */
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { findLayouts } from '../../core/engine/stages/shards.ts'
 import { type Circuit, type Shard, StoreError, type StorePlace } from '../../core/model/store.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import { type DocumentStore, NO_DOCUMENT, type StoredDocument } from '../../core/store/documents.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findLongestMs } from '../../http/config/shards.ts'
+import { mustAwaitResponse } from '../../http/request/charge-builder.ts'
 
 /** Isolates with the settings of before decide for at most so long after a deploy. */
 const ROLLOUT_MS = 60_000
@@ -22,7 +24,7 @@ export interface LayoutHealth {
   readonly sinceMs: number
   /** When what moves has been counted in both places for a longest window, and a minute more; null if nothing moves. */
   readonly completeAtMs: number | null
-  /** What was changed in such a way that counts may have been lost; null once they have expired. */
+  /** What was changed in such a way that counts or rules may be lost, or what must end first; null once that is over. */
   readonly warning: string | null
 }
 
@@ -37,7 +39,10 @@ export type ShardHealthReader = Awaited<ReturnType<typeof openShardHealth>>
 /** @returns finds out how late the last of the databases answers, and how each does */
 export async function openShardHealth({ config, backend, now }: ShardHealthOptions) {
   const { keyPrefix, policies, shards = [] } = config
-  const documents = await backend.documents(`${keyPrefix}:shards`)
+  const key = `${keyPrefix}:shards`
+  const places = (await backend.documentsOfEach?.(key)) ?? [await backend.documents(key)]
+  // Isolates of before know only the old place, and nobody knows until when: a WebSocket may last for days.
+  const held = policies.filter((policy) => holdsSlots(policy) || mustAwaitResponse(policy)).map(({ name }) => name)
   const longestMs = findLongestMs(policies) + ROLLOUT_MS
   const { byName } = backend.limits.places ?? { byName: new Map<string, StorePlace>() }
   let hasWritten = false
@@ -57,7 +62,7 @@ export async function openShardHealth({ config, backend, now }: ShardHealthOptio
     const reachable = Object.values(health).every((place) => place.reachable)
     const rttMs = reachable ? now() - startedAtMs : null
     try {
-      const layout = await readLayout({ documents, shards, longestMs, hasWritten })
+      const layout = await readLayout({ places, shards, longestMs, held, hasWritten })
       hasWritten = true
       return { reachable, rttMs, shards: health, layout }
     } catch (error) {
@@ -70,34 +75,72 @@ export async function openShardHealth({ config, backend, now }: ShardHealthOptio
 type States = Readonly<Record<string, string>>
 
 interface LayoutParts {
-  readonly documents: DocumentStore
+  /** Each database has the document, so that another first one is noticed, which is without rules. */
+  readonly places: readonly DocumentStore[]
   readonly shards: readonly Shard[]
   /** After which all counts have expired that isolates of before may have made. */
   readonly longestMs: number
+  /** The policies that charge or hold until a response has ended. */
+  readonly held: readonly string[]
   readonly hasWritten: boolean
 }
 
 /** Reads when the layout was first seen, and writes it unless another isolate has. */
-async function readLayout({ documents, shards, longestMs, hasWritten }: LayoutParts): Promise<LayoutHealth> {
+async function readLayout({ places, shards, longestMs, held, hasWritten }: LayoutParts): Promise<LayoutHealth> {
   const states = shards.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map(({ name, state = '' }) => [name, state])
   const text = JSON.stringify(Object.fromEntries(states))
-  let newest: Pick<StoredDocument, 'atMs' | 'comment' | 'text'> = (await documents.read()) ?? NO_DOCUMENT
+  // Rules are in the first.
+  const actor = shards[0]?.name ?? ''
+  const found = await Promise.all(
+    places.map(
+      async (documents, at) =>
+        (await (at === 0 ? documents.read() : ignoreStoreError(documents.read()))) ?? NO_DOCUMENT,
+    ),
+  )
+  const latest = found.reduce((a, b) => (b.atMs > a.atMs ? b : a))
+  // Databases write it at slightly different times, of which the first one's counts.
+  let newest: Pick<StoredDocument, 'actor' | 'atMs' | 'comment' | 'text'> =
+    found.find(({ text, actor }) => text === latest.text && actor === latest.actor) ?? latest
   // Isolates of before and after must not write in turn; after the rollout, the latter have the last word.
-  if (newest.text !== text && (!hasWritten || Date.now() > newest.atMs + ROLLOUT_MS)) {
-    const before = newest as StoredDocument
+  const isChanged = newest.text !== text || newest.actor !== actor
+  if (isChanged && (!hasWritten || Date.now() > newest.atMs + ROLLOUT_MS)) {
+    const before = newest
     const isSoon = Date.now() < before.atMs + longestMs
-    const comment = before.text === '' ? '' : findLoss(JSON.parse(before.text), Object.fromEntries(states), isSoon)
-    const { version: expectedVersion, id: expectedId } = before
-    const written = await documents.write({ text, expectedVersion, expectedId, actor: '', comment })
-    newest = written.kind === 'written' ? { text, comment, atMs: written.atMs } : before
+    const loss = before.text === '' ? '' : findLoss(JSON.parse(before.text), Object.fromEntries(states), isSoon)
+    const isOther = before.actor !== '' && before.actor !== actor
+    const rules = isOther ? `${actor} is the first now, and rules and blocks are in ${before.actor}` : ''
+    const comment = [rules, loss].filter(Boolean).join('; ')
+    const written = await Promise.all(
+      places.map((documents, at) => {
+        const { version: expectedVersion, id: expectedId } = found[at] as StoredDocument
+        const writing = documents.write({ text, expectedVersion, expectedId, actor, comment })
+        return at === 0 ? writing : ignoreStoreError(writing)
+      }),
+    )
+    const [own] = written
+    newest = own?.kind === 'written' ? { text, actor, comment, atMs: own.atMs } : before
   }
   const { atMs: sinceMs, comment } = newest
   const isOver = Date.now() >= sinceMs + longestMs
+  const { isMoving } = findLayouts(shards)
+  const waits =
+    isMoving && held.length > 0
+      ? `what began before this change is counted in its old place alone until it ends, by ${held.join(', ')}`
+      : ''
+  const warnings = [isOver ? '' : comment, waits].filter(Boolean)
   return {
     sinceMs,
-    completeAtMs: findLayouts(shards).isMoving ? sinceMs + longestMs : null,
-    warning: isOver || comment === '' ? null : comment,
+    completeAtMs: isMoving ? sinceMs + longestMs : null,
+    warning: warnings.join('; ') || null,
   }
+}
+
+/** What the first database says is enough while another one is away. */
+function ignoreStoreError<T>(call: Promise<T>): Promise<T | undefined> {
+  return call.catch((error: unknown) => {
+    if (error instanceof StoreError) return undefined
+    throw error
+  })
 }
 
 /** @returns what was changed without the time in which both places count; empty if nothing was */

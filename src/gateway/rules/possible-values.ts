@@ -38,9 +38,8 @@ function findPossibleReadings(source: IdentitySource, input: IdentityInput) {
       return [field, ...splitPieces(field, /,/)].map(readText)
     }
     case 'query':
-      return findParameterValues(source.name, input)
     case 'cookie':
-      return findCookieValues(headers.get('Cookie') ?? '', source.name)
+      return findParameterValues(source, input)
     case 'claim':
       return readPossibleClaims(source.path, input)
     default:
@@ -142,14 +141,19 @@ function readCredential(piece: string): readonly Reading[] {
 }
 
 /** @returns undefined if a body mentions the parameter, and APIs may differ about what it says */
-async function findParameterValues(name: string, { request, mergesParameters }: IdentityInput) {
-  const inQuery = takeEnds(findParameters(request.url, name)).map(readValue)
+async function findParameterValues(source: IdentitySource & { name: string }, input: IdentityInput) {
+  const { kind, name } = source
+  const { request, mergesParameters } = input
+  const inQuery = () => takeEnds(findParameters(request.url, name)).map(readValue)
+  const inCookies = () => findCookieValues(request.headers.get('Cookie') ?? '', name)
+  if (!mergesParameters) return kind === 'query' ? inQuery() : inCookies()
+  const found = [...inQuery(), ...inCookies()]
   // One block must not refuse all uploads: a body that is too long to read says nothing.
-  const body = mergesParameters && request.body ? await readBody(request) : undefined
-  if (body === undefined) return inQuery
+  const body = request.body ? await readBody(request) : undefined
+  if (body === undefined) return found
   const inBody = await readBodyParameter(request, name)
-  if (inBody.kind === 'value') return [...inQuery, inBody]
-  return inBody.kind === 'ambiguous' && mayMention(body, name) ? undefined : inQuery
+  if (inBody.kind === 'value') return [...found, inBody]
+  return inBody.kind === 'ambiguous' && mayMention(body, name) ? undefined : found
 }
 
 function mayMention(body: string, name: string): boolean {

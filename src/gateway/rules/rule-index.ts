@@ -27,7 +27,7 @@ export interface RuleIndexOptions {
   readonly readClaim?: ClaimReader | undefined
   readonly mergesParameters?: boolean
   /** Digests of the callers that the limiter has met, by their `Authorization`. */
-  readonly digestsOfTokens?: Pick<TextLru<string>, 'get'>
+  readonly digestsOfTokens?: Pick<TextLru<string>, 'get' | 'set'>
   /** With MODE=shadow, blocks are only logged. */
   readonly logInstead?: ((blocked: Blocked) => void) | undefined
   /** Nothing can be read again: rules that name a digest apply, whatever it is a digest of. */
@@ -137,9 +137,16 @@ export class RuleIndex {
 
   async #findByIdentity(index: SourceIndex, arrival: Arrival): Promise<RuleEntries> {
     const { source, byDigest, lastBlockMs } = index
-    const digest = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
-    if (digest !== undefined) return byDigest.get(digest) ?? NO_ENTRIES
+    const known = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
+    if (known !== undefined) return byDigest.get(known) ?? NO_ENTRIES
     const reading = await readIdentitySource(source, arrival)
+    if (source.kind === 'token' && reading.kind === 'value' && index.byPart.isEmpty) {
+      // The limiter need not make it again.
+      const digest = this.#digest([formatSource(source), reading.value])
+      const field = arrival.request.headers.get('Authorization')
+      if (field !== null) this.#options.digestsOfTokens?.set(field, digest)
+      return byDigest.get(digest) ?? NO_ENTRIES
+    }
     if (reading.kind === 'value') return this.#find(index, reading.value)
     if (reading.kind === 'none' || arrival.nowMs >= lastBlockMs) return NO_ENTRIES
     const values = await findPossibleValues(source, arrival)

@@ -64,7 +64,12 @@ const createRefusalKeys = () => ({
 
 // The middleware has these as options, too.
 export const by = () => parsed(BY_EXPECTED, parseBy)
-export const fold = () => matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
+const FOLD = '(?:lower|trim|accents|numbers)'
+export const fold = () =>
+  matching(
+    new RegExp(`^${FOLD}(?: +${FOLD})*$`),
+    'words of "lower", "trim", "accents" and "numbers", such as "lower trim"',
+  )
 export const anonymous = () =>
   parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499, but not 407>"', parseAnonymous)
 
@@ -99,7 +104,8 @@ export const policyKeys = {
    */
   by: () => v.optional(by()),
   /**
-   * spellings of an identity that are one caller: `lower`, `trim` or `lower trim` ([folding](identities.md#folding))
+   * spellings of an identity that are one caller: `lower`, `trim`, `accents`, `numbers`, or several, as in `lower trim`
+   * ([folding](identities.md#folding))
    */
   fold: () => v.optional(fold()),
   /**

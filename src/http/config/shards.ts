@@ -22,6 +22,10 @@ const shards = v.object({
     v.check((shards) => {
       return new Set(shards.flatMap(({ name, url }) => [name, url])).size === 2 * shards.length
     }, 'each name and each url once'),
+    v.check(
+      ([first]) => first?.state !== 'joining',
+      'first the database that has the rules, which cannot be "joining"',
+    ),
   ),
 })
 

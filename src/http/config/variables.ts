@@ -123,8 +123,8 @@ export const variables = {
    */
   LITERAL_IN_PATHS: [signs],
   /**
-   * `off`: your API looks for parameters of the query in the query alone; `on`: it may
-   * [take them from a body](identities.md#bodies), so that a body which cannot be read makes them ambiguous
+   * `off`: your API looks for parameters of the query, and for cookies, there alone; `on`: it may
+   * [take each from other places](identities.md#bodies), so that a body which cannot be read makes parameters ambiguous
    */
   MERGED_PARAMETERS: [onOrOff, 'on'],
   /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */

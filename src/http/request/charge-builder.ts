@@ -29,7 +29,7 @@ export interface RequestChargeBuilderOptions {
   /** Key of the HMAC of identities; undefined: plain hashes. */
   readonly identitySecret: string | undefined
   readonly readClaim?: ClaimReader | undefined
-  /** The API may look in a body, too, for a parameter of the query. */
+  /** The API may take the query, forms, JSON, cookies and parts of the path for one set of parameters. */
   readonly mergesParameters?: boolean
   /** Cached digests by Authorization header, for policies that count by token alone. */
   readonly digestsOfTokens?: TextLru<string>
@@ -70,6 +70,7 @@ export class RequestChargeBuilder {
     const { method } = request
     const createInput = (): IdentityInput => ({
       request,
+      path: route?.includes('/:') ? path : undefined,
       // To an API, HEAD is a GET.
       route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix,

@@ -22,7 +22,10 @@ const CLAIM = new RegExp(
     '(?:^|-|client|real|remote|socket|source|user)ip(?:v?[46])?$',
     '(?:^|-)(?:client|external|ip|peer|real|remote|source|viewer)-?(?:addr(?:ess)?|host|port)$',
     // Users, but for those that clients of a database or an API name, and storages keep.
-    '(?<!^x|^as|^api|^helicone|-impersonate|^impersonate|-runas|-switch|-select|-trino|-presto|-clickhouse|-hasura)-user(?!-?agent|-project)',
+    '(?<!^as|^api|^helicone|-runas|-switch|-select|-trino|-presto|-clickhouse|-hasura)-user(?!-?agent|-project|-token)',
+    '^user-?(?:id|name|e?mail|info|roles?|groups?|claims?)?$|(?:^|-)impersonat(?:ed?|or)(?:-|$)',
+    '^(?:x-)?(?:(?:current|idp|jwt|ldap|logged-?in|login|oauth2?|sso|verified)-)*(?:e?mail(?:-address)?|groups?|identity|login|principal|roles?|sub|subject|uid)(?:-(?:id|name|e?mail))?$',
+    '^(?:x-)?(?:idp|jwt|ldap|sso)-|^x-(?:current|logged-?in|verified)-(?!at$|with$)',
     '^(?:x-)?(?:real|remote|webauth|authenticated|auth-request|userinfo|ssl)(?:-|$)',
     '(?:^|-)(?:auth|logon|sso)-?user(?:name)?$|^x-auth-(?:groups|roles|subject)$',
     '^(?:x-)?(?:authentik|cas|eppn|mellon|oidc|saml|shib|tailscale|vouch|webseal)(?:-|$)|^(?:iv|oam|sm)-|^x-ms-token-',

@@ -21,7 +21,7 @@ const policy = (table: Readonly<Record<string, unknown>>) => ({ name: 'p', limit
 test.for<[string, Environment]>([
   ['limits for everybody', { RATE_LIMITS: '4/2s, 1000/1h' }],
   ['ANONYMOUS=deny', { RATE_LIMITS: '4/2s', ANONYMOUS: 'deny' }],
-  ['a header that must be there', { POLICIES: [policy({ by: 'header:x-user', anonymous: 'deny' })] }],
+  ['a header that must be there', { POLICIES: [policy({ by: 'header:x-caller', anonymous: 'deny' })] }],
   [
     'a query and a form field',
     { POLICIES: [policy({ by: "query:it's&+form:user", anonymous: 'deny', match: 'POST /in' })] },

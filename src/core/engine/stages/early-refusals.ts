@@ -7,7 +7,7 @@
  *
  * A new identity is refused; one that the store knows must not be, whichever isolate it comes to. Only a look at the store
  * tells them apart, and a flood of made-up identities must not cost one each. So an identity that is not known here is
- * looked up when it comes again: known ones do, and made-up ones mostly do not.
+ * looked up while few are, and beyond that when it comes again: known ones do, and made-up ones mostly do not.
  */
 import { countsNewIdentities, detectsNewIdentities, isUnused } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
@@ -20,8 +20,12 @@ import type { StatusCache } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a second, before others are answered by what is known of them. */
 const MAX_CALLS = 3
-/** Calls of a second, of all identities of one address, up to which one that comes again is looked up. */
+/** Refusals of a second, of all identities of one address, up to which one is looked up that comes for the first time. */
+const MAX_FIRST_LOOK_UPS = 8
+/** The same for one that comes again. */
 const MAX_LOOK_UPS = 9
+/** After more than that, a flood goes on: for so long, none is looked up at its first sight. */
+const FLOOD_MS = 10_000
 const MAX_IDENTITIES = 10_000
 /** An identity that was refused as new may be admitted elsewhere, so it is looked up again after this. */
 const NEW_MS = 1_000
@@ -44,6 +48,8 @@ class EarlyRefusals {
   readonly #now: () => number
   /** Until when an identity counts as new, by key of its charge; or `KNOWN` or `SEEN`. */
   readonly #newUntilMs = new Lru<number>(MAX_IDENTITIES)
+  /** Until when a flood is expected to go on, by key of the charge that counts new identities. */
+  readonly #floodUntilMs = new Lru<number>(MAX_IDENTITIES)
 
   constructor(statuses: StatusCache, now: () => number) {
     this.#statuses = statuses
@@ -57,7 +63,7 @@ class EarlyRefusals {
     const calls = memory?.countCalls(nowMs) ?? 0
     if (!memory || calls < MAX_CALLS) return undefined
     const detecting = countsNewIdentities(charge) ? listDetecting(request, at) : undefined
-    if (detecting && !this.#areRefused(detecting, calls, nowMs)) return undefined
+    if (detecting && !this.#areRefused(detecting, charge, calls, nowMs)) return undefined
     const refusal = memory.findClosest(countUnits(charge, request), nowMs)
     // An identity that was not looked up will be when it comes again.
     const isGuess = detecting && !detecting.some(({ key }) => nowMs < (this.#newUntilMs.get(key) ?? 0))
@@ -100,14 +106,19 @@ class EarlyRefusals {
 
   /**
    * @param charges those by which new identities are detected
-   * @param calls refusals that the store has decided in this second
+   * @param counting the charge that counts them
+   * @param calls its refusals that the store has decided in this second
    * @returns true if one of them is new, or is not to be looked up now; it is then noted that it has come
    */
-  #areRefused(charges: readonly StoreCharge[], calls: number, nowMs: number): boolean {
+  #areRefused(charges: readonly StoreCharge[], counting: StoreCharge, calls: number, nowMs: number): boolean {
+    const isFlood = nowMs < (this.#floodUntilMs.get(counting.key) ?? 0)
     return charges.some(({ key }) => {
       const untilMs = this.#newUntilMs.get(key)
-      if (untilMs === undefined) this.#newUntilMs.set(key, SEEN)
-      return untilMs === undefined || nowMs < untilMs || (untilMs !== KNOWN && calls >= MAX_LOOK_UPS)
+      if (untilMs !== undefined) return nowMs < untilMs || (untilMs !== KNOWN && calls >= MAX_LOOK_UPS)
+      this.#newUntilMs.set(key, SEEN)
+      if (calls < MAX_FIRST_LOOK_UPS) return isFlood
+      this.#floodUntilMs.set(counting.key, nowMs + FLOOD_MS)
+      return true
     })
   }
 }

@@ -22,6 +22,8 @@ export interface Lease {
   readonly expiresAtMs: number
   /** The store's clock. */
   readonly chargedAtMs: number
+  /** That of the accounts when its call was sent: a step back of the clock ends those of before. */
+  readonly generation: number
 }
 
 /** A decision that a call has brought, or a permit at hand. */
@@ -172,13 +174,12 @@ export class LeaseAccount {
   /**
    * A refusal is for all that wait for a call; else as many are admitted as there are permits, and the others wait for the
    * next one.
-   * @param own 1 if the request that made the call needs a permit, too
+   * @param permits those for the requests that wait
    * @param isForAll true if it has permits also for those that have begun to wait since
    */
-  share({ waiters }: SharedCall, decision: SharedDecision, own: 0 | 1, isForAll: boolean): void {
-    const { granted } = decision
+  share({ waiters }: SharedCall, decision: SharedDecision, permits: number, isForAll: boolean): void {
     if (isForAll) waiters.push(...this.#waiting.splice(0))
-    for (const each of waiters.splice(0, granted === 0 ? waiters.length : granted - own)) each.resolve(decision)
+    for (const each of waiters.splice(0, decision.granted === 0 ? waiters.length : permits)) each.resolve(decision)
     this.#waiting.unshift(...waiters)
   }
 
@@ -216,7 +217,8 @@ export function repeatOutcome({ outcome, sentAtMs, untilMs }: RepeatedOutcome, n
   const age = ({ resetMs, retryAfterMs, ...limit }: LimitState): LimitState => ({
     ...limit,
     resetMs: Math.max(0, resetMs - elapsedMs),
-    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
+    // Before its pause ends, this isolate would only repeat itself.
+    retryAfterMs: retryAfterMs === 0 ? 0 : Math.ceil(Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs)),
   })
   return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((limits) => limits.map(age)) }
 }

@@ -26,6 +26,8 @@ const UNUSED_SHARE = 0.18
 const UNUSED_PER_USED = 0.65
 /** All isolates together aim at so many calls a second for an identity. They are uneven, and an object serves 1,000. */
 const MAX_CALLS_PER_SECOND = 150
+/** A refusal of a crowded identity is repeated for no longer, because there may be room before. */
+const MAX_PAUSE_MS = 1_000
 /** An object serves 1,000 calls a second, and is called twice by a decision that it makes with others. */
 const MAX_SHARED_DECISIONS_PER_SECOND = 500
 
@@ -57,7 +59,10 @@ export interface LeaseUse {
 }
 
 /** A small bucket has no window as short as the time in which it is filled. */
-export function findTerms({ limits, burst }: StoreCharge): LeaseTerms {
+export function findTerms({
+  limits,
+  burst,
+}: Pick<StoreCharge, 'limits'> & { readonly burst?: number | undefined }): LeaseTerms {
   let [shortestMs, longestWindowMs] = [Number.POSITIVE_INFINITY, 0]
   for (const { limit, windowMs } of limits) {
     shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
@@ -166,5 +171,5 @@ export function countMaxWaiting({ left, crowdPermits }: LeaseRoom): number {
 
 /** Finds the time until an isolate would call again for a crowded identity, if all made as many calls; 0 for others. */
 export function findPauseMs({ crowdPermits }: LeaseRoom, pace: number, { maxLeaseMs }: LeaseTerms): number {
-  return crowdPermits < 1 ? 0 : Math.min(maxLeaseMs / 2, crowdPermits / pace)
+  return crowdPermits < 1 ? 0 : Math.min(maxLeaseMs / 2, MAX_PAUSE_MS, crowdPermits / pace)
 }

@@ -94,7 +94,8 @@ export class LeasedDecision {
     const [only] = others.length === 1 ? callers : []
     const isJoint = !only && this.#isLeased && !leasing.store.isSplit?.(others)
     const keepMs = Math.min(...callers.map((caller) => caller.keepMs))
-    const waiting = isJoint && keepMs > 0 && !this.#hasWaited ? leasing.wait(callers, keepMs) : undefined
+    const joint = isJoint ? leasing.findSharedAccount(callers) : undefined
+    const waiting = joint && keepMs > 0 && !this.#hasWaited ? leasing.wait(callers, keepMs, joint) : undefined
     const shared = waiting && (await waiting)
     if (shared?.granted === 0) return this.#refuse(shared, others)
     if (shared) {
@@ -104,8 +105,8 @@ export class LeasedDecision {
     }
     const decision = await (only
       ? leasing.decideFor(only)
-      : isJoint
-        ? leasing.decideJointly(this.#listCallers(others))
+      : joint
+        ? leasing.decideJointly(this.#listCallers(others), joint)
         : leasing.ask({ ...this.#request, charges: others }, this.#context))
     if (decision.granted === 0) return this.#refuse(decision, others)
     if (!only && !isJoint) for (const { account } of callers) account.used++
@@ -131,7 +132,7 @@ export class LeasedDecision {
 
   #admit(decision: Decision, others: readonly StoreCharge[]): Decision {
     const permits = [...this.#permits]
-    if (!permits.every(([charge, lease]) => this.#leasing.isCurrent(this.#getCaller(charge), lease))) {
+    if (!permits.every(([, lease]) => this.#leasing.isCurrent(lease))) {
       throw new StoreError('a permit expired while other charges were decided')
     }
     const chargedAtMs = permits.map(([, lease]) => lease.chargedAtMs)
@@ -158,7 +159,6 @@ export class LeasedDecision {
 
   /** The caller of a charge that can be leased, as of now. */
   #getCaller(charge: StoreCharge): LeasingCaller {
-    const caller = this.#callers.get(charge) as LeasingCaller
-    return { ...caller, nowMs: this.#leasing.readClock() }
+    return this.#leasing.refresh(this.#callers.get(charge) as LeasingCaller)
   }
 }

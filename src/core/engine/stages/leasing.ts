@@ -121,7 +121,7 @@ export class Leasing {
   }
 
   /** Finds where requests that lack permits of the same charges share their calls: if of several, it holds no permits. */
-  #findSharedAccount(callers: readonly LeasingCaller[]): LeaseAccount {
+  findSharedAccount(callers: readonly LeasingCaller[]): LeaseAccount {
     const [only, second] = callers as readonly [LeasingCaller, ...LeasingCaller[]]
     return second ? this.#ensureAccount(JSON.stringify(callers.map(({ name }) => name))) : only.account
   }
@@ -173,9 +173,12 @@ export class Leasing {
     return taking
   }
 
-  /** Decides charges that all lack a permit, by a call that takes more of each: these are granted, too. */
-  async decideJointly(callers: readonly LeasingCaller[]): Promise<Decision> {
-    const taking = this.#take(callers, 1, this.#countPermits(callers))
+  /**
+   * Decides charges that all lack a permit, by a call that takes more of each: these are granted, too.
+   * @param shared the account in which it has waited, and others still do
+   */
+  async decideJointly(callers: readonly LeasingCaller[], shared: LeaseAccount): Promise<Decision> {
+    const taking = this.#take(callers, 1, this.#countPermits(callers), 0, shared)
     if (CAN_AWAIT_OTHERS) callers[0]?.context.waitUntil(taking.catch(() => {}))
     const decision = await taking
     if (decision.granted < 2) return decision
@@ -184,14 +187,21 @@ export class Leasing {
   }
 
   /** Returns a permit, unless the clock has stepped back meanwhile. */
-  giveBack({ account }: LeasingCaller, lease: Lease): void {
+  giveBack(caller: LeasingCaller, lease: Lease): void {
     this.readClock()
-    if (account.generation === this.#generation) account.giveBack(lease)
+    if (lease.generation === this.#generation) caller.account.giveBack(lease)
   }
 
   /** @returns true if a permit that was kept may still be used */
-  isCurrent({ account }: LeasingCaller, { expiresAtMs }: Lease): boolean {
-    return this.readClock() < expiresAtMs && account.generation === this.#generation
+  isCurrent({ expiresAtMs, generation }: Lease): boolean {
+    return this.readClock() < expiresAtMs && generation === this.#generation
+  }
+
+  /** The same caller, as of now: when the clock has stepped back, it has another account. */
+  refresh(caller: LeasingCaller): LeasingCaller {
+    const nowMs = this.readClock()
+    const isCurrent = caller.account.generation === this.#generation
+    return { ...caller, nowMs, account: isCurrent ? caller.account : this.#ensureAccount(caller.name) }
   }
 
   /** Uses permits that are taken already, and takes more before they run out, unless the request has waited. */
@@ -205,9 +215,12 @@ export class Leasing {
   }
 
   /** Waits for a call that others share. @returns undefined if there is none: this request begins one, in the same turn */
-  wait(callers: readonly LeasingCaller[], keepMs: number): Promise<SharedDecision | undefined> | undefined {
+  wait(
+    callers: readonly LeasingCaller[],
+    keepMs: number,
+    account: LeaseAccount = this.findSharedAccount(callers),
+  ): Promise<SharedDecision | undefined> | undefined {
     if (!CAN_AWAIT_OTHERS || this.#isFailing) return undefined
-    const account = this.#findSharedAccount(callers)
     const rooms = callers.map(({ charge }) => findRoom(charge, this.parts.statuses))
     const canWait = account.canWait(Math.min(...rooms.map(countMaxWaiting)))
     return canWait ? account.wait(this.parts.timeoutMs, keepMs) : undefined
@@ -250,12 +263,18 @@ export class Leasing {
    * @param own 1 if the request that makes the call needs one, too
    * @param ownKeepMs time for which that one must last
    */
-  async #take(callers: readonly LeasingCaller[], own: 0 | 1, more: number, ownKeepMs = 0): Promise<SharedDecision> {
+  async #take(
+    callers: readonly LeasingCaller[],
+    own: 0 | 1,
+    more: number,
+    ownKeepMs = 0,
+    shared: LeaseAccount = this.findSharedAccount(callers),
+  ): Promise<SharedDecision> {
     const { statuses, now, timeoutMs, watch } = this.parts
     const [first] = callers as readonly [LeasingCaller]
     const sentAtMs = now()
     const untilMs = first.nowMs + timeoutMs
-    const shared = this.#findSharedAccount(callers)
+    const generation = this.#generation
     const isJoint = callers.length > 1
     const call = shared.beginCall(more, untilMs)
     const calls = isJoint
@@ -288,12 +307,14 @@ export class Leasing {
         watch?.onLeased(Math.max(0, granted - (ownKeepMs > 0 ? 0 : own)))
         // The store decided when the call was sent, or later.
         const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)
-        const lease = { permits: granted - used, expiresAtMs, chargedAtMs: decision.nowMs }
-        if (lease.permits > 0 && account.generation === this.#generation) account.add(lease)
+        const lease = { permits: granted - used, expiresAtMs, chargedAtMs: decision.nowMs, generation }
+        if (lease.permits > 0 && generation === this.#generation) account.add(lease)
         return lease
       })
       const result = keepMs > 0 && granted > 0 ? { ...decision, lease: leases[0] } : decision
-      shared.share(call, result, own, isJoint && granted > 0)
+      // Those that wait for permits of several charges find none at hand if a step back of the clock has ended them.
+      const isLost = isJoint && generation !== this.#generation
+      shared.share(call, result, isLost ? 0 : granted - own, isJoint && granted > 0)
       return result
     } catch (error) {
       this.#isFailing = true

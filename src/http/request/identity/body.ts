@@ -3,7 +3,7 @@ import type { Reading } from '../../../core/model/identity-source.ts'
 import { waitAtMost } from '../../../core/runtime/sleep.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, MAX_JSON_BYTES, type ReceivedRequest } from '../received-request.ts'
-import { AMBIGUOUS, findMember, NONE, readParameter, readQueryParameter, readText } from './reading.ts'
+import { AMBIGUOUS, findMember, NONE, readParameter, readText } from './reading.ts'
 
 /** A form in UTF-7 would mean something else to an API that decodes it. */
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;\s*(?:charset="?utf-8"?\s*)?)*$/i
@@ -24,37 +24,9 @@ const SIGN_OF_JSON = /json/i
  * Reads a field of an urlencoded body of at most 8 KiB; the body can still be forwarded.
  * @returns ambiguous for a larger form, and one in another charset or coding than UTF-8; for every type that is not plainly
  * something else, such as multipart or none; for a body of another type that has such a field all the same, or is too
- * long to read, since some APIs (Bottle) require no type; and if JSON or the query say something else
+ * long to read, since some APIs (Bottle) require no type
  */
-export async function readFormField(request: ReceivedRequest, name: string): Promise<Reading> {
-  const parsedBody = await request.parsedBody
-  if (parsedBody !== undefined) return readParsed(parsedBody, [name], readFormValue)
-  const field = mergeReadings(await readForm(request, name), readQueryParameter(request.url, name))
-  return mergeReadings(field, await readJson(request, name))
-}
-
-/** Reads a parameter of the query. @returns ambiguous if a body may say something else */
-export async function readMerged(request: ReceivedRequest, name: string): Promise<Reading> {
-  return mergeReadings(readQueryParameter(request.url, name), await readBodyParameter(request, name))
-}
-
-/** Reads a parameter in a body alone, which may be a form or JSON. */
-export async function readBodyParameter(request: ReceivedRequest, name: string): Promise<Reading> {
-  const field = await readForm(request, name)
-  return field.kind === 'none' ? readJson(request, name) : field
-}
-
-/**
- * Merges what is said in two places. Some APIs take the query and the body for one set of parameters, and one or the
- * other wins: Flask (`values`), Go (`FormValue`), Laravel (`input`), Mojolicious (`param`), PHP (`$_REQUEST`), Rails
- * (`params`), servlets (`getParameter`).
- */
-function mergeReadings(own: Reading, other: Reading): Reading {
-  if (other.kind === 'none') return own
-  return own.kind === 'value' && other.kind === 'value' && own.value === other.value ? own : AMBIGUOUS
-}
-
-async function readForm(request: ReceivedRequest, name: string): Promise<Reading> {
+export async function readForm(request: ReceivedRequest, name: string): Promise<Reading> {
   const { headers, body } = request
   if (!body) return NONE
   const type = headers.get('Content-Type') ?? ''
@@ -65,28 +37,42 @@ async function readForm(request: ReceivedRequest, name: string): Promise<Reading
   return isForm || reading.kind === 'none' ? reading : AMBIGUOUS
 }
 
-async function readJson(request: ReceivedRequest, name: string): Promise<Reading> {
-  const isJson = SIGN_OF_JSON.test(request.headers.get('Content-Type') ?? '')
-  return isJson && request.body ? readJsonMember(request, [name]) : NONE
+/** Reads a member where the type of the body says that it is JSON. */
+export async function readTypedJson(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
+  return isTypedJson(request) ? readJson(request, path) : NONE
 }
 
-function readFormValue(value: unknown): Reading {
-  return typeof value === 'string' ? readText(value) : AMBIGUOUS
+function isTypedJson({ headers }: ReceivedRequest): boolean {
+  return SIGN_OF_JSON.test(headers.get('Content-Type') ?? '')
+}
+
+/** Reads a parameter in a body alone, which may be a form or JSON. */
+export async function readBodyParameter(request: ReceivedRequest, name: string): Promise<Reading> {
+  const field = await readForm(request, name)
+  return field.kind === 'none' ? readTypedJson(request, [name]) : field
+}
+
+/** Reads JSON of no such type as the form that it may be to some: `{"a":"&user=ada"}`. */
+export async function readFormInJson(request: ReceivedRequest, name: string): Promise<Reading> {
+  const text = isTypedJson(request) || !request.body ? undefined : await readBody(request, MAX_JSON_BYTES)
+  return text === undefined ? NONE : readParameter(text, name)
+}
+
+/** Tests for a form or JSON, as its type says, that can be read. */
+export async function hasPlainBody(request: ReceivedRequest): Promise<boolean> {
+  const isJson = isTypedJson(request)
+  const isPlain = isJson || FORM.test(request.headers.get('Content-Type') ?? '')
+  const maxBytes = isJson ? MAX_JSON_BYTES : MAX_BODY_BYTES
+  return isPlain && request.body !== null && (await readBody(request, maxBytes)) !== undefined
 }
 
 /**
  * Reads a string or an integer in a JSON body of at most 256 KiB, whatever its type: many APIs require none. The body can
  * still be forwarded.
  * @returns ambiguous where APIs may differ: for a body that is no JSON, a name that is repeated or differs only in case
- * and signs, a value of another kind, and if the query says something else
+ * and signs, and a value of another kind
  */
-export async function readMember(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
-  const parsedBody = await request.parsedBody
-  if (parsedBody !== undefined) return readParsed(parsedBody, path, readScalar)
-  return mergeReadings(await readJsonMember(request, path), readQueryParameter(request.url, path[0] ?? ''))
-}
-
-async function readJsonMember(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
+export async function readJson(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
   const { headers, body } = request
   if (!body) return NONE
   // RFC 8259 §8.1: UTF-8. An API that obeys another charset reads something else.
@@ -114,10 +100,11 @@ function isSimple(text: string): boolean {
 }
 
 /** A body that the application has parsed means what the application sees, whatever was sent. */
-function readParsed(parsedBody: unknown, path: readonly string[], readValue: (value: unknown) => Reading): Reading {
+export function readParsed(parsedBody: unknown, path: readonly string[], kind: 'form' | 'json'): Reading {
   if (typeof parsedBody !== 'object' || parsedBody === null) return AMBIGUOUS
   const value = findMember(parsedBody, path)
-  return value === undefined ? NONE : readValue(value)
+  if (value === undefined) return NONE
+  return kind === 'json' ? readScalar(value) : typeof value === 'string' ? readText(value) : AMBIGUOUS
 }
 
 interface Container {

@@ -2,21 +2,18 @@
 import { formatSource, type IdentitySource, type Reading } from '../../../core/model/identity-source.ts'
 import type { MissingIdentity } from '../../../core/model/policy.ts'
 import { createLoader } from '../../../core/runtime/create-loader.ts'
-import type { ReceivedRequest } from '../received-request.ts'
 import { readCallerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import type { ClaimReader } from './claims.ts'
+import type { PlaceInput } from './places.ts'
 import { AMBIGUOUS, readField, readQueryParameter } from './reading.ts'
 
-export interface IdentityInput {
-  readonly request: ReceivedRequest
+export interface IdentityInput extends PlaceInput {
   /** The policy's pattern that matched, or the method and canonical path. */
   readonly route: string
   /** Leading bits of an IPv6 address that count. */
   readonly ipv6Prefix: number
   readonly readClaim?: ClaimReader | undefined
-  /** The API may look in a body, too, for a parameter of the query. */
-  readonly mergesParameters?: boolean | undefined
   /** The same for all readings of a request. */
   readonly context: Parameters<ClaimReader>[2]
 }
@@ -44,13 +41,10 @@ export async function readIdentity(
 
 // Few policies need these.
 const loadFold = createLoader(() => import('./fold.ts'))
-const loadBody = createLoader(() => import('./body.ts'))
-const loadCookie = createLoader(() => import('./cookie.ts'))
+const loadPlaces = createLoader(() => import('./places.ts'))
 
-export function readIdentitySource(
-  source: IdentitySource,
-  { request, route, ipv6Prefix, readClaim, mergesParameters, context }: IdentityInput,
-): Reading | Promise<Reading> {
+export function readIdentitySource(source: IdentitySource, input: IdentityInput): Reading | Promise<Reading> {
+  const { request, route, path, ipv6Prefix, readClaim, mergesParameters, context } = input
   switch (source.kind) {
     case 'token':
       return readAuthorization(request.headers.get('Authorization'))
@@ -63,14 +57,16 @@ export function readIdentitySource(
     case 'header':
       return readField(request.headers.get(source.name))
     case 'query':
-      if (mergesParameters && request.body) return loadBody().then(({ readMerged }) => readMerged(request, source.name))
-      return readQueryParameter(request.url, source.name)
+      // Most requests have no other place, and need none of the code.
+      if (!mergesParameters || !(request.body || path || request.headers.has('Cookie')))
+        return readQueryParameter(request.url, source.name)
+      return loadPlaces().then(({ readPlaces }) => readPlaces('query', [source.name], input))
     case 'form':
-      return loadBody().then(({ readFormField }) => readFormField(request, source.name))
     case 'cookie':
-      return loadCookie().then(({ readCookie }) => readCookie(request.headers.get('Cookie'), source.name))
-    case 'json':
-      return loadBody().then(({ readMember }) => readMember(request, source.path))
+    case 'json': {
+      const { kind, name } = source
+      return loadPlaces().then(({ readPlaces }) => readPlaces(kind, kind === 'json' ? source.path : [name], input))
+    }
     case 'claim':
       return readClaim?.(source.path, request.headers.get('Authorization'), context) ?? AMBIGUOUS
     case 'application':

@@ -44,7 +44,7 @@ export function readParameter(text: string, name: string): Reading {
 }
 
 export function readQueryParameter(url: string, name: string): Reading {
-  return readParameter(new URL(url).search.slice(1), name)
+  return url.includes('?') ? readParameter(new URL(url).search.slice(1), name) : NONE
 }
 
 /** ASP.NET and other decoders take `%u0041` for `%41`. */
