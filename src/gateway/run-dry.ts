@@ -27,7 +27,9 @@ const CLIENT: RedisClient = {
 const DRY: Host = {
   connect: () => CLIENT,
   upstream: { fetch: () => new Response(null) },
-  timers: { setTimeout: () => 0, clearTimeout() {} } as unknown as NonNullable<Host['timers']>,
+  timers: {
+    ...{ setTimeout: () => 0, clearTimeout() {}, setInterval: () => 0, clearInterval() {} },
+  } as unknown as NonNullable<Host['timers']>,
   drawNumber: () => 1,
 }
 

@@ -50,7 +50,7 @@ const VALUES = {
   KEY_PREFIX: ['own'],
   RULES: ['on', 'off'],
   RULES_REFRESH_MS: [1_000],
-  STATISTICS: ['on', 'off'],
+  STATISTICS: ['on', 'off', 'counts'],
   LOG_REFUSALS: [0.5],
   CALLER_LABEL: ['header:X-Account'],
   METRICS_TOKEN: [`${SECRET}-metrics`],

@@ -70,9 +70,9 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'slot-kept',
-    file: 'src/http/response/hold-until-end.ts',
-    find: 'context.waitUntil(ended.then(() => hold.release()))',
-    replace: 'context.waitUntil(ended)',
+    file: 'src/http/response/meter.ts',
+    find: 'await hold?.release()',
+    replace: 'void hold',
   },
   {
     name: 'token-logged',

@@ -4,11 +4,13 @@ export interface CallContext {
   waitUntil(work: Promise<unknown>): void
   /** Shared by all calls until the response is made. */
   readonly deadlines: Deadlines
+  /** Default: those of the runtime. */
+  readonly timers?: Timers | undefined
   isClientGone?(): boolean
 }
 
-/** What sets the timers of deadlines. */
-export type Timers = Pick<typeof globalThis, 'setTimeout' | 'clearTimeout'>
+/** What sets timers. */
+export type Timers = Pick<typeof globalThis, 'setTimeout' | 'clearTimeout' | 'setInterval' | 'clearInterval'>
 
 export const TOO_LATE = Symbol('too late')
 

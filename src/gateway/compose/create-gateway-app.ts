@@ -36,7 +36,7 @@ export async function createGatewayApp(
   const viaName = createViaName(config)
   const forward = countBodies(createProxy({ config, viaName, fetch: findUpstream(env, host), log }))
   // Runtime rules may bring any policy.
-  const mayFollow = config.rules !== undefined || config.policies.some(needsEnd)
+  const mayFollow = config.rules !== undefined || config.policies.some(isFollowed)
   const followResponse = mayFollow
     ? (await import('../../http/response/follow-response.ts')).createFollowResponse({
         limiter,
@@ -60,7 +60,7 @@ export async function createGatewayApp(
 }
 
 /** Tests that a policy holds slots until a response ends, or charges what is known only then. */
-function needsEnd(policy: RequestPolicy): boolean {
+function isFollowed(policy: RequestPolicy): boolean {
   return holdsSlots(policy) || isMeasured(policy.actualCost)
 }
 

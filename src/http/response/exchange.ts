@@ -82,12 +82,15 @@ export function trackResponse(
 }
 
 /** Renews the slots of a request until they are released: a client that reads slowly must not get more than there are. */
-export function keepSlots(verdict: Admitted, { waitUntil }: Pick<CallContext, 'waitUntil'>): Admitted {
+export function keepSlots(
+  verdict: Admitted,
+  { waitUntil, timers = globalThis }: Pick<CallContext, 'waitUntil' | 'timers'>,
+): Admitted {
   const { hold } = verdict
   if (!hold) return verdict
-  const renewal = setInterval(() => waitUntil(hold.renew()), hold.renewEveryMs)
+  const renewal = timers.setInterval(() => waitUntil(hold.renew()), hold.renewEveryMs)
   const release = () => {
-    clearInterval(renewal)
+    timers.clearInterval(renewal)
     return hold.release()
   }
   return { ...verdict, hold: { ...hold, release } }
@@ -137,6 +140,7 @@ export function createRequestContext(
 ): CallContext {
   return {
     deadlines: new Deadlines(timers),
+    timers,
     isClientGone: () => request?.signal.aborted === true,
     waitUntil: (work) => keepAlive(logFailure(work, log)),
   }

@@ -87,12 +87,12 @@ export function createMeter(
 export function trackCharges(
   { cost, hold }: Pick<Answered, 'cost' | 'hold'>,
   meter: Meter | undefined,
-  { waitUntil }: Pick<CallContext, 'waitUntil'>,
+  { waitUntil, timers = globalThis }: Pick<CallContext, 'waitUntil' | 'timers'>,
 ): (ending?: UntoldReason) => Promise<void> {
   const isGrowing = cost?.terms.some(isMeasure) === true
-  const steps = meter && isGrowing ? setInterval(() => waitUntil(cost.advance(meter.read)), STEP_MS) : undefined
+  const steps = meter && isGrowing ? timers.setInterval(() => waitUntil(cost.advance(meter.read)), STEP_MS) : undefined
   return async function closeCharges(ending) {
-    clearInterval(steps)
+    timers.clearInterval(steps)
     try {
       await meter?.end(ending)
       if (meter) await cost?.settle(meter.read)

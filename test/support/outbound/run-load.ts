@@ -107,7 +107,7 @@ export async function runLoad(
     }
   }
   for (const flow of server.flows) {
-    spendBefore(flow, provider, world, startMs)
+    useBefore(flow, provider, world, startMs)
     if (world.otherShare > 0) void useToo(flow, world, clock, random, () => isOver, flows)
   }
   const { restartShare = 1 } = world
@@ -213,7 +213,7 @@ function findFreeMs({ limits, cost = 1 }: Flow, nowMs: number): number {
 }
 
 /** Uses up a share of the longest limit that ends within the run, evenly over what has passed of its window. */
-function spendBefore(flow: Flow, { horizonMs }: Provider, { usedShare, passedShare }: World, startMs: number): void {
+function useBefore(flow: Flow, { horizonMs }: Provider, { usedShare, passedShare }: World, startMs: number): void {
   const { limits, cost = 1 } = flow
   const within = limits.filter(({ windowMs }) => windowMs <= horizonMs)
   const longest = within.reduce((a, b) => (b.windowMs > a.windowMs ? b : a), limits[0] as (typeof limits)[number])
@@ -256,7 +256,7 @@ const COUNTED_SHARE = 0.99
 function countPossible(provider: Provider, world: World, index: number, startMs: number): number {
   const flow = provider.create(startMs).flows[index] as Flow
   const { limits, cost = 1 } = flow
-  spendBefore(flow, provider, world, startMs)
+  useBefore(flow, provider, world, startMs)
   let count = 0
   for (let nowMs = startMs + TRIP_MS; ; count++) {
     for (let freeMs = findFreeMs(flow, nowMs); freeMs > nowMs; freeMs = findFreeMs(flow, nowMs)) nowMs = freeMs
