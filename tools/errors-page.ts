@@ -94,6 +94,7 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
     'a response did not [tell its cost](policies.md#costs), for this `reason`: it was charged what the policy says under `untold`',
   counted_twice: 'a request passed one middleware [twice](middleware.md#warnings), and was counted each time',
   made_per_request: 'limiters are made [for each request](middleware.md#warnings), so none counts more than one',
+  unknown_identity: 'the function `identify` or `plan` told nothing of the first 100 requests',
   unknown_address: '[no address](middleware.md#addresses) is known, or a proxy sends none, so callers share one',
   jwks_unavailable: 'the issuer’s keys could not be fetched',
   rules_active: '[rules](rules.md) took effect',

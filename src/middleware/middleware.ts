@@ -11,7 +11,6 @@ import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
 import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
-import { createWarn } from './warnings.ts'
 
 /** @throws {OptionError} for a wrong option */
 export function composeMiddleware<Args extends unknown[]>(options: SharedOptions<Args>) {
@@ -68,7 +67,6 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
     ...settings,
     limiter,
     decide,
-    warn: createWarn(log),
     readTarget: createTargetReader(createPathReader(literalInPaths)),
   }
 }

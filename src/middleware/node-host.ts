@@ -20,7 +20,7 @@ import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/respons
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields } from './middleware.ts'
-import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
+import { type AnyIncoming, type AnySubject, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
 import { createWatchedAddressReader } from './warnings.ts'
@@ -32,8 +32,10 @@ export interface RateLimited {
 }
 
 /** A request in a framework, and how to answer it there in place of its handler. */
-export interface NodeExchange<Req extends AnyIncoming, Res extends AnyResponse> {
-  readonly req: Req & Partial<RateLimited>
+export interface NodeExchange<Subject extends AnySubject, Res extends AnyResponse> {
+  /** What the framework gives its handlers, and functions of the application get. */
+  readonly subject: Subject
+  readonly req: AnyIncoming & Partial<RateLimited>
   readonly res: Res
   /** Headers of the answer: those that the application has set stay. */
   readonly fields: ResponseFields
@@ -42,11 +44,15 @@ export interface NodeExchange<Req extends AnyIncoming, Res extends AnyResponse> 
   leave(): void
 }
 
-export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>
+/**
+ * `Req` is what functions get: the request of Node or Express, that of Fastify (`sluice<FastifyRequest>`), or the context
+ * of Koa.
+ */
+export interface NodeOptions<Req extends AnySubject = IncomingMessage, Res extends AnyResponse = ServerResponse>
   extends SharedOptions<[request: Req]> {
   /**
-   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
-   * limits, `Retry-After` and `Cache-Control: no-store` are set before.
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457), in the response of Node. The status, the
+   * headers that report the limits, `Retry-After` and `Cache-Control: no-store` are set before.
    */
   readonly onLimited?: ((request: Req, response: Res, rateLimit: RateLimit) => void | Promise<void>) | undefined
 }
@@ -56,23 +62,24 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
  * @returns takes what the handler returns, if the request is admitted; undefined if it is answered
  * @throws {OptionError} for a wrong option
  */
-export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
+export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
   const { limiter, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
     composeMiddleware(options)
   const { onLimited } = options
   // What stands for a request in tests may have no connection.
-  const readPeer = ({ socket }: Partial<Req>) => socket?.remoteAddress ?? null
+  const readPeer = (_: Req, { socket }: Partial<AnyIncoming>) => socket?.remoteAddress ?? null
   // Most requests lack it, which takes longer to see among all raw headers.
-  const readForwarded = (req: Req) => ('x-forwarded-for' in req.headers ? readHeader(req, 'X-Forwarded-For') : null)
-  const readAddress = createWatchedAddressReader(trustProxy, readPeer, readForwarded, warn)
+  const readForwarded = (_: Req, req: AnyIncoming) =>
+    'x-forwarded-for' in req.headers ? readHeader(req, 'X-Forwarded-For') : null
+  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readForwarded, warn)
 
   return async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
-    const { req, res, fields } = host
-    if (skip && (await skip(req))) {
+    const { subject, req, res, fields } = host
+    if (skip && (await skip(subject))) {
       req.rateLimit = UNLIMITED
       return (handled) => handled
     }
-    const request = new NodeRequest(req, readAddress)
+    const request = new NodeRequest(subject, req, readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
       await respond(host, createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
@@ -106,7 +113,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
         res.statusCode = findStatus(verdict)
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
         report(verdict)
-        await onLimited(req, res, req.rateLimit)
+        await onLimited(subject, res, req.rateLimit)
       } else await respond(host, createRefusal(verdict, request.headers, NO_PAGE), () => report(verdict, fields))
       return undefined
     } finally {
@@ -117,7 +124,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
 
 /** Answers a request in place of its handler. @param report adds the headers that report limits */
 async function respond(
-  host: NodeExchange<AnyIncoming, AnyResponse>,
+  host: NodeExchange<AnySubject, AnyResponse>,
   response: Response,
   report?: () => void,
 ): Promise<void> {

@@ -14,6 +14,9 @@ interface Added {
 /** A request of HTTP/1.1 or HTTP/2. */
 export type AnyIncoming = IncomingMessage | Http2ServerRequest
 
+/** What a framework gives its handlers: a request of Node, or what holds one, as Fastify's request and Koa's context do. */
+export type AnySubject = AnyIncoming | { readonly raw: AnyIncoming } | { readonly req: AnyIncoming }
+
 /** Reads all values of a header: in `headers`, Node joins or drops some, which would hide that they are repeated. */
 export function readHeader({ rawHeaders = [], headers, httpVersionMajor }: AnyIncoming, name: string): string | null {
   const lower = name.toLowerCase()
@@ -29,20 +32,21 @@ export function readHeader({ rawHeaders = [], headers, httpVersionMajor }: AnyIn
 }
 
 /** A request of Node. Its body and address are expensive to read, and read only when needed. */
-export class NodeRequest<Req extends AnyIncoming> implements ReceivedRequest {
-  readonly context: readonly [request: Req]
+export class NodeRequest<Subject extends AnySubject> implements ReceivedRequest {
+  readonly context: readonly [subject: Subject]
   readonly headers: ReceivedRequest['headers']
   /** Its origin is arbitrary: the client's `Host` is of no use here. */
   readonly url: string
-  readonly #raw: Req
-  readonly #readAddress: (request: Req) => string | null
+  readonly #raw: AnyIncoming
+  readonly #readAddress: (subject: Subject, raw: AnyIncoming) => string | null
 
-  constructor(request: Req, readAddress: (request: Req) => string | null) {
-    this.context = [request]
-    this.#raw = request
-    this.url = `http://localhost${readUrl(request)}`
+  /** @param subject what functions of the application get */
+  constructor(subject: Subject, raw: AnyIncoming, readAddress: (subject: Subject, raw: AnyIncoming) => string | null) {
+    this.context = [subject]
+    this.#raw = raw
+    this.url = `http://localhost${readUrl(raw)}`
     this.#readAddress = readAddress
-    const get = (name: string) => readHeader(request, name)
+    const get = (name: string) => readHeader(raw, name)
     this.headers = { get, has: (name) => get(name) !== null }
   }
 
@@ -51,7 +55,7 @@ export class NodeRequest<Req extends AnyIncoming> implements ReceivedRequest {
   }
 
   get address(): string | null {
-    return this.#readAddress(this.#raw)
+    return this.#readAddress(this.context[0], this.#raw)
   }
 
   get body(): unknown {

@@ -11,7 +11,7 @@ import {
   type RateLimited,
   toFields,
 } from './node-host.ts'
-import type { AnyIncoming } from './node-request.ts'
+import type { AnyIncoming, AnySubject } from './node-request.ts'
 import type { AnyResponse } from './node-response.ts'
 
 declare global {
@@ -40,7 +40,7 @@ export interface KoaParts {
 }
 
 /** Middleware of Express, Connect and `@fastify/middie`; a hook `onRequest` of Fastify; middleware of Koa. */
-export interface NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse> {
+export interface NodeMiddleware<Req extends AnySubject = IncomingMessage, Res extends AnyResponse = ServerResponse> {
   (request: object, reply: FastifyParts, done: (error?: Error) => void): void
   (context: KoaParts, next: () => Promise<unknown>): unknown
   (request: Req, response: Res, next: (error?: Error) => unknown): void
@@ -52,7 +52,7 @@ export interface NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res e
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
 export function sluice<
-  Req extends AnyIncoming = IncomingMessage,
+  Req extends AnySubject = IncomingMessage,
   Res extends AnyResponse = ServerResponse,
   LimitsText extends string = string,
   ByText extends string = string,
@@ -64,10 +64,12 @@ export function sluice<
   function limitRequest(request: Req, response: Res, next: (error?: Error) => unknown): void
   function limitRequest(first: object, second: object, next?: (error?: Error) => unknown): unknown {
     if (typeof second === 'function') {
-      return admit(openKoa(first as KoaParts)).then((follow) => follow?.(second()))
+      return admit(openKoa(first as KoaParts & Req)).then((follow) => follow?.(second()))
     }
     const isReply = 'hijack' in second
-    const host = isReply ? openFastify<Req, Res>(second as FastifyParts) : openPlain(first as Req, second as Res)
+    const host = isReply
+      ? openFastify<Req, Res>(first as Req, second as FastifyParts)
+      : openPlain(first as Req & AnyIncoming, second as Res)
     admit(host).then((follow) => follow?.(next?.()), next)
     return undefined
   }
@@ -79,13 +81,17 @@ function openPlain<Req extends AnyIncoming, Res extends AnyResponse>(req: Req, r
     res.statusCode = status
     res.end(body)
   }
-  return { req, res, fields: toFields(res), answer, leave() {} }
+  return { subject: req, req, res, fields: toFields(res), answer, leave() {} }
 }
 
-function openFastify<Req extends AnyIncoming, Res extends AnyResponse>(reply: FastifyParts): NodeExchange<Req, Res> {
+function openFastify<Req extends AnySubject, Res extends AnyResponse>(
+  subject: Req,
+  reply: FastifyParts,
+): NodeExchange<Req, Res> {
   const { raw: res, request } = reply
   return {
-    req: request.raw as Req,
+    subject,
+    req: request.raw,
     res: res as Res,
     fields: toFields({
       getHeader: (name) => reply.getHeader(name),
@@ -105,10 +111,11 @@ function openFastify<Req extends AnyIncoming, Res extends AnyResponse>(reply: Fa
   }
 }
 
-function openKoa<Req extends AnyIncoming, Res extends AnyResponse>(context: KoaParts): NodeExchange<Req, Res> {
+function openKoa<Req extends AnySubject, Res extends AnyResponse>(context: KoaParts & Req): NodeExchange<Req, Res> {
   const { req, res } = context
   return {
-    req: req as Req,
+    subject: context,
+    req,
     res: res as Res,
     fields: toFields(res),
     answer: (status, body) => void Object.assign(context, { status, body }),

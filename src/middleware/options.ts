@@ -25,6 +25,7 @@ import type { ObservedRequest } from '../http/request/rate-limit.ts'
 import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
+import { createWarn, type Warn } from './warnings.ts'
 
 /** Status of the limits of all policies that apply, of which there is at least one. */
 export type ReportedLimits = readonly [LimitStatus, ...LimitStatus[]]
@@ -275,9 +276,11 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
   const { identify, cost, plan, plans, delay, isFailure, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks
+  const log = throttle(options.log ?? consoleLog, now)
+  const warn = createWarn(log)
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
   const by = identify
-    ? [{ kind: 'application' as const, tell: createTell('identify', identify) }]
+    ? [{ kind: 'application' as const, tell: createTell('identify', identify, warn) }]
     : (values.by ?? [{ kind: 'token' as const }])
   if (values.fold && !by.some(isFoldable)) throw new OptionError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
@@ -288,7 +291,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     const expected = `limits and the function "plan" beside it, and no plan "${DEFAULT_PLAN}": that is limits`
     throw new OptionError('plans', expected, Object.keys(plans))
   }
-  const source = plan && { kind: 'application' as const, tell: createTell('plan', plan) }
+  const source = plan && { kind: 'application' as const, tell: createTell('plan', plan, warn) }
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: values.name,
@@ -319,7 +322,6 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw new OptionError('plan', 'plans, or a policy with limits by plan and no plan of its own, beside it', plan)
   }
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
-  const log = throttle(options.log ?? consoleLog, now)
   return {
     policies,
     exempt: values.exempt ?? [],
@@ -337,6 +339,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     skip,
     trustProxy,
     log,
+    warn,
     ...clocks,
   }
 }
@@ -350,14 +353,23 @@ function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimR
   return async (...args) => (await load())(...args)
 }
 
+/** A function that has told nothing of so many requests is probably called too early, or looks in the wrong place. */
+const MAX_SILENT = 100
+
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */
 function createTell<Args extends unknown[]>(
   option: 'identify' | 'plan',
   tell: (...args: Args) => unknown,
+  warn: Warn,
 ): (args: Args) => Promise<Reading> {
+  let silent = 0
   return async (args) => {
     const value = await tell(...args)
-    if (value === undefined || value === '') return NONE
+    if (value === undefined || value === '') {
+      if (++silent === MAX_SILENT) warn('unknown_identity')
+      return NONE
+    }
+    silent = Number.NaN
     if (typeof value === 'string') return { kind: 'value', value }
     const got = value === null ? 'null' : `a ${typeof value}`
     throw new TypeError(`${option}: expected a string or undefined, got ${got}`)

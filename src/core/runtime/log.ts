@@ -30,6 +30,7 @@ export type LogEvent =
   | 'store_recovered'
   | 'unexpected_error'
   | 'unknown_address'
+  | 'unknown_identity'
   | 'untrusted_proxy'
   | 'upstream_timeout'
   | 'upstream_unreachable'
