@@ -7,7 +7,7 @@ const MESSAGES = {
   untrusted_proxy:
     'X-Forwarded-For was sent and is not believed: behind a proxy, all callers are one without trustProxy',
   unknown_identity:
-    'the function identify, or plan, told nothing of the first 100 requests: authentication may come later, or leave what it knows elsewhere',
+    'identify or plan returned nothing for the first 100 requests: authentication may come later, or leave what it knows elsewhere',
   counted_twice: 'a request passed one middleware twice and was counted twice: it may be mounted twice on one path',
 } satisfies Partial<Record<LogEvent, string>>
 

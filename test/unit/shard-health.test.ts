@@ -126,7 +126,7 @@ test('openShardHealth() says what a change waits for besides: what began before,
     UPSTREAM_URL: 'https://api.acme.test',
     POLICIES: [
       { name: 'sockets', algorithm: 'concurrency', limits: '2' },
-      { name: 'tokens', limits: '1000/1m', actual_cost: 'json:/usage/total_tokens' },
+      { name: 'tokens', limits: '1000/1m', actual_cost: 'json:/usage/total_tokens', untold: 1 },
       { name: 'plain', limits: '5/1s' },
     ],
   })

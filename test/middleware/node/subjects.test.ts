@@ -76,8 +76,8 @@ test('a function that knows some callers, or is asked seldom, is not warned of',
   const app = createApp()
   const lines: unknown[] = []
   const log = (_: string, line: unknown) => void lines.push(line)
-  let asked = 0
-  app.addHook('onRequest', sluice({ limits: '1000/1h', identify: () => (++asked === 90 ? 'a' : undefined), log }))
+  let calls = 0
+  app.addHook('onRequest', sluice({ limits: '1000/1h', identify: () => (++calls === 90 ? 'a' : undefined), log }))
   app.get('/', () => 'hello')
   for (let sent = 0; sent < 150; sent++) await app.inject(as('a'))
   expect(lines).not.toContainEqual(expect.objectContaining({ event: 'unknown_identity' }))
