@@ -1,4 +1,4 @@
-/** What charts and scripts ask the reference server for over HTTP: `/healthcheck`, and `/json`, the same as its gRPC. */
+/** Routes of the reference server over HTTP, which charts and scripts call: `/healthcheck`, and `/json`, which answers as gRPC does. */
 import * as v from 'valibot'
 import { createTokenCheck } from '../gateway/api/auth.ts'
 import { OperationError } from '../gateway/api/operation.ts'
@@ -75,7 +75,7 @@ function withCamelCase(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [toCamelCase(name), withCamelCase(field)]))
 }
 
-/** As the JSON of protocol buffers has it. */
+/** Writes a response in the JSON form of protocol buffers. */
 function toJson({ statuses, ...response }: RateLimitResponse): object {
   const shown = statuses.map(({ durationUntilReset: wait, ...status }) => {
     return { ...status, ...(wait && { durationUntilReset: `${wait.seconds + wait.nanos / 1e9}s` }) }

@@ -9,7 +9,7 @@ import { type Host, readSetting, type Setting } from './compose/setting.ts'
 export interface Gateway {
   readonly app: App
   readonly config: Config
-  /** What other servers decide by. */
+  /** Parts by which other servers decide. */
   readonly gateway: GatewayContext
 }
 

@@ -3,7 +3,7 @@ import type { RedisClient } from '../core/store/redis/client.ts'
 import type { Host, Setting } from './compose/setting.ts'
 import { composeGateway } from './create-gateway.ts'
 
-/** What a runtime other than Workers has of the context of a request. */
+/** The context of a request in runtimes that give none. */
 export const CONTEXT = { waitUntil() {}, passThroughOnException() {}, props: {} }
 
 /** Admits whatever is asked: see `lua/decide.lua` for the arguments and the reply. */

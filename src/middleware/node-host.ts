@@ -33,7 +33,7 @@ export interface RateLimited {
 
 /** A request in a framework, and how to answer it there in place of its handler. */
 export interface NodeExchange<Subject extends AnySubject, Res extends AnyResponse> {
-  /** What the framework gives its handlers, and functions of the application get. */
+  /** The request or context that the framework gives handlers: functions of the application get it. */
   readonly subject: Subject
   readonly req: AnyIncoming & Partial<RateLimited>
   readonly res: Res
@@ -140,7 +140,7 @@ interface Followers {
   readonly report: (verdict: Admitted) => void
   /** Begins to charge. @returns settles what the response has cost, and releases slots */
   readonly begin: (answered: Answered) => ReturnType<typeof trackCharges>
-  /** What a client has left is not read on. */
+  /** True if the rest of a body that a client has left is not read. */
   readonly isAborted: boolean
   readonly context: Pick<CallContext, 'waitUntil'>
 }

@@ -14,7 +14,7 @@ interface Added {
 /** A request of HTTP/1.1 or HTTP/2. */
 export type AnyIncoming = IncomingMessage | Http2ServerRequest
 
-/** What a framework gives its handlers: a request of Node, or what holds one, as Fastify's request and Koa's context do. */
+/** The argument of handlers in a framework: a request of Node, or an object with one, as Fastify's request and Koa's context are. */
 export type AnySubject = AnyIncoming | { readonly raw: AnyIncoming } | { readonly req: AnyIncoming }
 
 /** Reads all values of a header: in `headers`, Node joins or drops some, which would hide that they are repeated. */

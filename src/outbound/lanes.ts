@@ -5,7 +5,7 @@ import type { Report } from './read-limits.ts'
 import type { SentCall } from './sent-calls.ts'
 import { ServerResources } from './server-resources.ts'
 
-/** What an answer says. */
+/** An answer, as far as limits go. */
 export interface Answer extends Report {
   /** It stops calls. */
   readonly isRefusal: boolean

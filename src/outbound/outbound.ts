@@ -116,7 +116,7 @@ export function throttle<This, Arguments extends readonly unknown[], Result, Lim
   }
 }
 
-/** What is left of a clone would be kept for as long as the caller takes to read the response. */
+/** Reads a copy, and ends it: its rest would be kept for as long as the caller takes to read the response. */
 async function readClone<T>(
   response: Response,
   read: ((response: Response) => T | Promise<T>) | undefined,

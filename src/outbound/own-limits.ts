@@ -11,7 +11,7 @@ import type { Clock } from './clock.ts'
 import type { OutboundLimiter, OwnLimits } from './options.ts'
 
 export interface OwnLimiter extends OutboundLimiter {
-  /** What `take` does, without a wait. @throws {OptionError} if the cost exceeds a limit */
+  /** Takes as `take` does, without a wait. @throws {OptionError} if the cost exceeds a limit */
   takeNow?(identity: string, cost: number): LimiterDecision
 }
 

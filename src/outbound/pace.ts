@@ -42,7 +42,7 @@ export class Pace {
   /** Infinite until a call was refused. */
   #limit = Number.POSITIVE_INFINITY
   #windowMs = SECOND_MS
-  /** What the last refusal has shown, and the one before. */
+  /** Limits that the last two refusals have shown. */
   #shown: Shown = { limit: 0, agreeing: 0 }
   #previous: Shown = this.#shown
   /** How often it has grown since the last one. */

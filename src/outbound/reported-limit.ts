@@ -46,7 +46,7 @@ export class ReportedLimit {
   #endMs = 0
   /** Units at the server for each that was sent: others use the limit too, or its units are others. */
   #perUnit = 1
-  /** Of other units than calls, one report shows no more than what all calls have taken, those of the past too. */
+  /** If units are no calls, one report shows only the sum that all calls have taken, those of the past too. */
   #isUseGuessed = false
   /** Units that others have used in this window, or this process's own past: at least so many. */
   #others = 0
@@ -213,7 +213,7 @@ export class ReportedLimit {
     )
   }
 
-  /** What a window has counted beyond the calls of this process that are in it, others have used. */
+  /** Finds how much others have used: all that a window has counted beyond the calls of this process. */
   #compareWindow({ remaining, call }: Seen): void {
     const base = this.#base as Seen
     // What was used before the first report may have been by this process's own past.
@@ -224,7 +224,7 @@ export class ReportedLimit {
     this.#learnUse(used / Math.max(1, own), own / (own + 1 + this.#limit / 20))
   }
 
-  /** What has come back since another report, and is not there, calls have used, or others. */
+  /** Finds how much was used since another report: all that has come back since then and is not there. */
   #compareWithBase(seen: Seen): void {
     const base = this.#base as Seen
     const units = seen.call.total - base.call.total

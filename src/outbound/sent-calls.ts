@@ -14,7 +14,7 @@ export interface SentCall {
 const MAX_CALLS = 20_000
 /** Old calls are deleted this seldom, so that it costs little. */
 const CALLS_BETWEEN = 1_000
-/** By how much the ways to the server differ until answers have shown it, and at most: answers differ for other reasons. */
+/** Assumed difference of trips to the server until answers have shown it, and its maximum: answers differ for other reasons, too. */
 const FIRST_SPREAD_MS = 250
 const MAX_SPREAD_MS = 500
 /** Answers change what is known of trips by this share. */

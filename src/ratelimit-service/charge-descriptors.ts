@@ -14,7 +14,7 @@ export interface ChargerOptions {
   readonly engine: Engine
   readonly config: Pick<Config, 'onStoreError'>
   readonly now: () => number
-  /** As the reference server does: each descriptor is charged as far as it can be, whatever becomes of the others. */
+  /** Charges each descriptor as far as it can be, whatever the others are, as the reference server does. */
   readonly isEachAlone: boolean
 }
 
@@ -24,14 +24,14 @@ interface JudgedDescriptor {
   readonly isFull: boolean
 }
 
-/** What has become of a descriptor. */
+/** Outcome of a descriptor. */
 export interface Outcome extends JudgedDescriptor {
   /** How many of its hits fit. They are charged, unless all or none are, and another descriptor refuses. */
   readonly fitting: number
   readonly limits: readonly ReportedLimit<CountingPolicy>[]
 }
 
-/** Of all descriptors that are counted, in order, then of those that were refused without a count. */
+/** Outcomes of all descriptors that are counted, in order, then of those that were refused without a count. */
 export interface ChargedRequest {
   readonly outcomes: readonly Outcome[]
   readonly degraded: Degradation | undefined

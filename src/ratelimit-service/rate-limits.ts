@@ -12,7 +12,7 @@ import { YamlReader } from './yaml-reader.ts'
 
 /** What holds for a descriptor. */
 export interface RateLimit {
-  /** By which `replaces` of others names it; empty without one. */
+  /** Name that `replaces` of others may give; empty without one. */
   readonly name: string
   readonly replaces: readonly string[]
   /** Limits; `unlimited` admits everything, `none` nothing. */

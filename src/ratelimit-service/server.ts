@@ -43,7 +43,7 @@ export interface RateLimitServerOptions extends Omit<RequestDeciderOptions, 'cou
   readonly tls?: TlsFiles | undefined
   /** A connection is closed after this, so that its client finds servers that were added since. */
   readonly maxConnectionAgeMs: number
-  /** What a connection that is being closed has begun is answered for this time. */
+  /** Time in which a connection that is being closed still answers what it has begun. */
   readonly maxConnectionAgeGraceMs: number
   readonly waitUntil: (work: Promise<unknown>) => void
   readonly log: Log

@@ -17,7 +17,7 @@ const INVALID_ARGUMENT = 3
 export interface XdsOptions {
   /** Host and port of the management server. */
   readonly address: string
-  /** By which the server knows whose configuration is wanted. */
+  /** Name by which the server knows whose configuration is wanted. */
   readonly nodeId: string
   /** Files, read at each connection. Without `ca`, it is in the clear. */
   readonly ca?: string | undefined

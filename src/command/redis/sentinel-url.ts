@@ -2,7 +2,7 @@
 
 export interface SentinelUrl {
   readonly sentinels: readonly { readonly host: string; readonly port: number }[]
-  /** By which the sentinels know it. */
+  /** Name of the master, as its sentinels have it. */
   readonly master: string
   /** Number of the database. */
   readonly database: number

@@ -30,7 +30,7 @@ export interface KeyWatchOptions {
   readonly rows: number
 }
 
-/** What is active at a look. */
+/** The rules and policies that are active when keys are read. */
 export interface ActiveKeys {
   readonly ownKeys: OwnKeys
   readonly rules: Rules
@@ -206,9 +206,9 @@ function toRow({ charge, effect, undecided, look, unitsPerS, looks, looksAtLimit
     policy: charge.policy.name,
     plan: look.limits[0]?.plan ?? null,
     digest: charge.digest,
-    /** What a rule or shadow mode makes of it; null: nothing that is known. */
+    /** Effect of a rule or of shadow mode on the caller; null if none is known. */
     effect,
-    /** What rules go by that a key does not tell: they may make something else of it. */
+    /** Parts of a request that rules go by and that keys do not tell: such rules may apply, too. */
     undecided,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
     limitName,

@@ -65,7 +65,7 @@ export class Engine {
     return this.#guard?.circuit ?? 'closed'
   }
 
-  /** Whether the next decision would be called for, and not be made without the store. */
+  /** True if the next decision would call the store. */
   get mayCall(): boolean {
     return this.#guard?.mayCall ?? true
   }

@@ -1,4 +1,4 @@
-/** What a request costs: before its response, and as that tells it. */
+/** Costs of a request: estimated before its response, and told by it. */
 
 /** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
 export type CostTerm = { readonly weight: number } & (
@@ -14,10 +14,10 @@ export type CostTerm = { readonly weight: number } & (
   | MeasureTerm
 )
 
-/** What is always known, because it is measured here. */
+/** A part of a cost that is always known, because it is measured here. */
 export type MeasureTerm = {
   readonly weight: number
-  /** Of the body as it is sent; of that of the request, as it came; or from the request to the end of the response. */
+  /** Bytes of the body as it is sent, bytes of the request's body as it came, or time until the response ends. */
   readonly kind: 'bytes' | 'bytes:request' | 'ms'
 }
 
@@ -49,7 +49,7 @@ export const UNTOLD_REASONS = [
 ] as const
 export type UntoldReason = (typeof UNTOLD_REASONS)[number]
 
-/** What a response tells of a cost: all of it, or a part that may be 0. */
+/** A cost as a response tells it: all of it, or a part that may be 0. */
 export type CostReading =
   | { readonly kind: 'told'; readonly count: number }
   | { readonly kind: 'untold'; readonly reason: UntoldReason; readonly count: number }

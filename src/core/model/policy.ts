@@ -39,7 +39,7 @@ export type Cost =
   | { readonly kind: 'fixed'; readonly units: number }
   /** The value of a request header, 1 without it. */
   | { readonly kind: 'header'; readonly name: string; readonly max: number }
-  /** By the bytes of its body: the maximum if their number is not known before they have come. */
+  /** Counts the bytes of the body: the maximum if their number is not known before they have come. */
   | { readonly kind: 'size'; readonly weight: number; readonly max: number }
   /** A function of the application; it receives the maximum. */
   | {
@@ -124,7 +124,7 @@ export interface RequestPolicy extends Policy {
   readonly reserved: Readonly<Record<Priority, number>>
   /** Sum that a request costs once its response tells; undefined: what it was charged. */
   readonly actualCost: readonly CostTerm[] | undefined
-  /** What it costs if its response does not tell; undefined if that is always known. */
+  /** Cost of a request whose response does not tell; undefined if the cost is always known. */
   readonly untold: Untold | undefined
   /** When the client leaves: the rest of the response is read for its cost, or the response is aborted. */
   readonly onDisconnect: OnDisconnect

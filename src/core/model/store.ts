@@ -22,7 +22,7 @@ export type Circuit = 'closed' | 'open' | 'half-open'
 /** One of several databases, or a node of a cluster. */
 export interface StorePlace {
   readonly circuit: Circuit
-  /** Whether the next decision would be called for, as far as its circuit goes. */
+  /** True if its circuit would let the next decision call it. */
   readonly mayCall: boolean
   /** An answer half-opens its circuit. @throws {StoreError} if it cannot be reached */
   ping(): Promise<void>
@@ -43,7 +43,7 @@ export interface Shard {
 export interface StorePlaces {
   /** The worst one. */
   readonly circuit: Circuit
-  /** Whether all of them would be called. */
+  /** True if the next decision may call all of them. */
   readonly mayCall: boolean
   readonly byName: ReadonlyMap<string, StorePlace>
 }

@@ -9,7 +9,7 @@ export interface CallContext {
   isClientGone?(): boolean
 }
 
-/** What sets timers. */
+/** The functions that set timers. */
 export type Timers = Pick<typeof globalThis, 'setTimeout' | 'clearTimeout' | 'setInterval' | 'clearInterval'>
 
 export const TOO_LATE = Symbol('too late')

@@ -25,7 +25,7 @@ type Edited = v.InferOutput<typeof answers.edited>
 /** Matches half of a surrogate pair in JSON, which Redis cannot read. */
 const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f][\da-f]{2}/
 
-/** What of the active rules is in the answer of an operation that depends on them. */
+/** The part of the active rules that answers of operations contain. */
 export function describeActive(active: ActiveRules): v.InferOutput<typeof answers.active> {
   const { kind, version } = active
   return { state: kind, version, problem: kind === 'invalid' ? active.problem : null }

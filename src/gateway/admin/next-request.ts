@@ -6,11 +6,11 @@ import type * as answers from './answers.ts'
 type Usage = InferOutput<typeof answers.usage>
 export type UsedLimit = Pick<LimitUsage, 'policy' | 'plan' | 'assumed' | 'retryAfterMs' | 'unlimited' | 'shadow'>
 
-/** What the next request of a caller meets, if it is one that these limits apply to. */
+/** Outcome of the next request of a caller, if these limits apply to it. */
 export type NextRequest<Limit> =
   | { readonly kind: 'blocked'; readonly block: NonNullable<Usage['blocked']> }
   | { readonly kind: 'allowed' }
-  /** By this limit, the last to let it in again. */
+  /** The limit that is the last to let it in again. */
   | { readonly kind: 'limited'; readonly limit: Limit }
   /** It is limited on these plans, and not on others: which one it has is not known. */
   | { readonly kind: 'depends'; readonly plans: readonly string[] }

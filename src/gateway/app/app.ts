@@ -66,7 +66,7 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/
 
-/** What has been read of a request that can be read in one way only. */
+/** A request that can be read in one way only, as far as it has been read. */
 interface Received {
   readonly fields: RequestHeaders
   readonly target: RequestTarget

@@ -17,7 +17,7 @@ export interface Upstream {
   fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
 }
 
-/** What a request is forwarded with. */
+/** Deadlines, signals and settlements that go with a forwarded request. */
 export interface Passage {
   readonly deadlines: Deadlines
   readonly executionCtx: ExecutionContext

@@ -24,7 +24,7 @@ export interface LayoutHealth {
   readonly sinceMs: number
   /** When what moves has been counted in both places for a longest window, and a minute more; null if nothing moves. */
   readonly completeAtMs: number | null
-  /** What was changed in such a way that counts or rules may be lost, or what must end first; null once that is over. */
+  /** A change that may lose counts or rules, or that waits for something to end; null once that is over. */
   readonly warning: string | null
 }
 
@@ -135,7 +135,7 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
   }
 }
 
-/** What the first database says is enough while another one is away. */
+/** Waits for a call to another database: the first one is enough while others are unavailable. */
 function ignoreStoreError<T>(call: Promise<T>): Promise<T | undefined> {
   return call.catch((error: unknown) => {
     if (error instanceof StoreError) return undefined

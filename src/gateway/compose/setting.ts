@@ -1,4 +1,4 @@
-/** What a gateway is composed of, and for whom. */
+/** The configuration of a gateway, and the parts that its host brings. */
 import type { StageWatch } from '../../core/engine/stages/stage.ts'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import type { Timers } from '../../core/runtime/call-context.ts'
@@ -11,7 +11,7 @@ import { readShards } from '../../http/config/shards.ts'
 import type { DecisionHook } from '../app/app.ts'
 import type { Upstream } from '../app/proxy.ts'
 
-/** What a host brings in place of what a Worker has. */
+/** Parts that a host brings in place of a Worker's own. */
 export interface Host {
   /** Opens the store in place of the one that the variables name. */
   readonly open?: ((config: Config, now: () => number) => Backend) | undefined
@@ -33,7 +33,7 @@ export interface Host {
   readonly ending?: AbortSignal | undefined
 }
 
-/** What each phase is given. */
+/** Everything that is known before stores are opened: each phase gets it. */
 export interface Setting {
   readonly env: Environment
   readonly config: Config

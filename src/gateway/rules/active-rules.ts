@@ -1,4 +1,4 @@
-/** What is active: everything that tells an operator about policies, rules or callers asks here. */
+/** Tells which rules and policies are active: all that operators read of them comes from here. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { NO_DOCUMENT, type Revision, type VersionId } from '../../core/store/documents.ts'
 import { NO_RULES, type Rules } from './document.ts'
@@ -19,7 +19,7 @@ export type RulesState =
 /** The names of its kinds, for schemas. */
 export const RULES_STATES = ['deployed', 'active', 'invalid', 'lost', 'unknown'] as const satisfies RulesState['kind'][]
 
-/** What decides requests here. The version is 0 without rules. */
+/** The rules that decide requests here. The version is 0 without rules. */
 export type ActiveRules = RulesState &
   VersionId & {
     readonly rules: Rules

@@ -41,9 +41,9 @@ export class LiveRulesEngine {
   #triedAtMs = Number.NEGATIVE_INFINITY
   /** When the attempt began that last succeeded. */
   #readAtMs: number | undefined
-  /** Of the last attempt. */
+  /** Problem of the last attempt. */
   #error: StoreError | undefined
-  /** As of the attempt that last succeeded. */
+  /** State at the attempt that last succeeded. */
   #state: RulesState = { kind: 'deployed' }
   /** Attempts are numbered, so that an answer that comes late does not take the place of a newer one. */
   #attempts = 0
@@ -58,7 +58,7 @@ export class LiveRulesEngine {
     this.#active = applyNoRules(options)
   }
 
-  /** What decides the next request, and how that relates to what the store holds. */
+  /** The rules that decide the next request, and how they relate to those in the store. */
   get active(): ActiveRules {
     const isUnknown = this.#error !== undefined || this.#readAtMs === undefined
     const { version, id, rules = NO_RULES, policies } = this.#active

@@ -1,6 +1,6 @@
 /** Finds numbers in JSON while it passes, whatever its size, and holds nothing but them. */
 
-/** What is looked for: at the first of several places that has a number. */
+/** Places of one number: the first that has one counts. */
 type Places = readonly (readonly string[])[]
 
 /** A number, or the sum of those of a list's items. */
@@ -10,7 +10,7 @@ export interface FoundNumber {
   readonly isWhole: boolean
 }
 
-/** By the index of what is looked for; undefined: the document has no such number. */
+/** Numbers in the order of their places; undefined: the document has no such number. */
 export type FoundNumbers = readonly (FoundNumber | undefined)[]
 
 /** A token of pointers, and where these lead. */

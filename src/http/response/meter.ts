@@ -15,7 +15,7 @@ import { createMemberReader } from './read-members.ts'
 /** What is left of a body is read so long for its cost when the client has gone. Workers allow no longer. */
 export const MAX_READ_ON_MS = 30_000
 
-/** What is measured is charged so often. */
+/** Measured costs are charged in steps of this length. */
 export const STEP_MS = 5_000
 
 /** RFC 9110 §15.3.7: a range of the body, which may cut a number off. */

@@ -17,7 +17,7 @@ export interface MemberReader {
   see(chunk: Uint8Array): void
   /** Waits until all that was seen has been read. */
   end(): Promise<void>
-  /** What has been told so far. @param ending why nothing more comes; undefined: the body has ended */
+  /** Reads the number so far. @param ending why nothing more comes; undefined: the body has ended */
   read(term: MemberTerm, ending: UntoldReason | undefined): CostReading
 }
 

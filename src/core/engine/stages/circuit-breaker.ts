@@ -44,7 +44,7 @@ export class CircuitBreaker {
     return this.#phase.circuit
   }
 
-  /** Whether the next call is made. */
+  /** True if the next call would be made. */
   get mayCall(): boolean {
     const leftMs = this.#probeAtMs - this.#options.now()
     // If more time remains than there can be, the clock has stepped back.

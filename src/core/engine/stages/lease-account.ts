@@ -22,7 +22,7 @@ export interface Lease {
   readonly expiresAtMs: number
   /** The store's clock. */
   readonly chargedAtMs: number
-  /** That of the accounts when its call was sent: a step back of the clock ends those of before. */
+  /** Generation of the accounts when the call was sent: a step back of the clock begins another one. */
   readonly generation: number
 }
 
