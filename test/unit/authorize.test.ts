@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { DECIDE_TOKEN, type Decisions, openDecisions, type Question } from '../support/decisions.ts'
 
+/** A bucket would get back what is charged too much. */
+const COSTS = { by: 'ip', algorithm: 'token-bucket', limits: '100/24h' }
 const POLICIES = [
   { name: 'login', by: 'ip', match: 'POST /login', limits: '1/1h' },
   { name: 'key', by: 'header:x-key', anonymous: 'deny', match: '/keys/*', limits: '1/1h' },
@@ -8,6 +10,9 @@ const POLICIES = [
   { name: 'body', by: 'json:/user', anonymous: 'skip', match: '/body', limits: '1/1h' },
   { name: 'query', by: 'query:q', match: '/query', limits: '1/1h' },
   { name: 'slots', by: 'ip', match: '/slots', limits: '1', algorithm: 'concurrency' },
+  { name: 'tokens', ...COSTS, match: '/tokens', actual_cost: 'json:/usage/total_tokens', untold: 50 },
+  { name: 'estimated', ...COSTS, match: '/estimated', actual_cost: 'bytes', cost: 40 },
+  { name: 'later', ...COSTS, match: '/later', counts: 'responses', actual_cost: 'header:x-cost', untold: 50 },
   { name: 'failing', by: 'ip', match: '/failing', limits: '1/1h', counts: 'failures', failures: '2xx' },
 ]
 
@@ -52,6 +57,18 @@ describe('/_sluice/authorize', () => {
     const unclear = await forNginx({ uri: 'login' })
     expect([unclear.status, unclear.headers.get('Sluice-Status')]).toEqual([403, '400'])
   })
+
+  test.each(['/tokens', '/estimated', '/later'])(
+    'charges for %s what a response costs that does not tell, since it sees none',
+    async (uri) => {
+      const question = { uri, address: newAddress() }
+      expect(await ask(question)).toEqual([200])
+      const left = async () =>
+        /;r=(\d+)/.exec((await decisions.authorize(question)).headers.get('RateLimit') ?? '')?.[1]
+      expect(await left()).toBe(uri === '/estimated' ? '20' : uri === '/later' ? '50' : '49')
+      await expect.poll(() => ask(question)).toEqual([429])
+    },
+  )
 
   test('reads the caller from the fields of the client, but its address and host from the proxy', async () => {
     const at = (uri: string, headers: Record<string, string>) => ({ uri, headers })

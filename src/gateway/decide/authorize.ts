@@ -59,7 +59,7 @@ export function createAuthorize(
 ): RouteHandler {
   const readTarget = createTargetReader(createPathReader(literalInPaths))
   // The response is not seen here: slots stay held until their time is over, and nothing is learned of the upstream.
-  const unseen = { health: undefined, followResponse: undefined }
+  const unseen = { health: undefined, followResponse: undefined, isUnseen: true }
   const decider = rulesEngine ?? limiter
   const watched = watch ? withWatch(decider, watch, (decision) => watch.onDecision(decision)) : decider
   const protect = createProtect({ ...unseen, limiter: watched, headerFormat, ipv6Prefix, now, observer })

@@ -65,7 +65,8 @@ export function createSettlement(
       ) => {
         const readTerm: ReadCost = (term) => {
           const reading = read(term)
-          return term.kind === 'bytes:request' ? createReading(reading.count + (settlement.requestBytes ?? 0)) : reading
+          const isCounted = term.kind === 'bytes:request' && reading.kind === 'told'
+          return isCounted ? createReading(reading.count + (settlement.requestBytes ?? 0)) : reading
         }
         const differences = counted.map((charge) => {
           const { actualCost } = charge.policy
@@ -82,7 +83,7 @@ export function createSettlement(
         const reason = head ? reading.reason : 'no_response'
         log('warn', { event: 'cost_untold', policy, reason })
         watch?.onUntold?.(policy, reason)
-        return Math.max(reading.count, countUntold(untold ?? charge.cost, readTerm))
+        return Math.max(reading.count, countUntold(untold ?? charge.cost, readTerm, charge.cost))
       }
       return {
         terms: listTerms(counted),
@@ -103,8 +104,11 @@ export function createSettlement(
   return settlement
 }
 
-function countUntold(untold: Untold, read: ReadCost): number {
-  return typeof untold === 'number' ? untold : Math.ceil(read(untold).count * untold.weight)
+/** @param estimate what stands where not even a measure is known */
+function countUntold(untold: Untold, read: ReadCost, estimate: number): number {
+  if (typeof untold === 'number') return untold
+  const { kind, count } = read(untold)
+  return kind === 'told' ? Math.ceil(count * untold.weight) : estimate
 }
 
 function countsHead({ counts, failures }: RequestPolicy, head: ResponseHead, context: unknown): boolean {

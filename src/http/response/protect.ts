@@ -1,4 +1,5 @@
 /** Takes a request to its response: decides it, has it answered, and sets headers. */
+import { createUntold } from '../../core/model/cost.ts'
 import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { Exchange } from '../request/received-request.ts'
@@ -19,6 +20,8 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy needs the end of a response. */
   readonly followResponse: FollowResponse | undefined
+  /** True where a proxy keeps the responses of the API: what they would tell is untold. */
+  readonly isUnseen?: boolean
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
   readonly now: () => number
@@ -32,7 +35,7 @@ export interface ProtectOptions {
 export type Responder = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, followResponse, headerFormat, now, observer } = options
+  const { limiter, health, followResponse, isUnseen = false, headerFormat, now, observer } = options
 
   return async function protect(exchange: Exchange<AbortableRequest>, answer: Responder): Promise<Response> {
     const { request, context } = exchange
@@ -72,11 +75,12 @@ export function createProtect(options: ProtectOptions) {
     try {
       // A client must not escape a failure or its actual cost by disconnecting.
       const response = await answer(verdict, mustAnswer ? undefined : request.signal)
-      const current = onHead(response, settlement?.isAborted && request.signal.aborted)
+      const current = onHead(response, isUnseen || (settlement?.isAborted && request.signal.aborted))
       const { hold, cost } = current
       if ((cost || hold) && followResponse) {
         return { response: followResponse(response, current, exchange, startMs), verdict: current }
       }
+      if (cost && isUnseen) context.waitUntil(cost.settle(() => createUntold('no_response')))
       // The body has no reader, so the sender may stop.
       if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       return { response, verdict: current }
