@@ -77,7 +77,8 @@ function describeUncounted(problem: string | undefined): Sign {
 }
 
 function listCountedSigns(counted: Counted, longer: Counted | undefined): Sign[] {
-  const { requests, degraded, upstream5xx } = counted.total
+  const { requests, degraded, upstream5xx, untold } = counted.total
+  const untoldPolicies = [...new Set(untold.map(({ policy }) => policy))].join(', ')
   const share = formatShare(sumRefused(counted.total), sumTotal(requests))
   const before = longer && findShareBefore(longer, counted)
   const kinds = listNames(degraded).filter((kind) => degraded[kind] > 0)
@@ -97,8 +98,13 @@ function listCountedSigns(counted: Counted, longer: Counted | undefined): Sign[]
     describe('Decided without the store', (all) => sumTotal(all.degraded), ` (${byKind})`),
     describe('Failed store calls', (all) => all.store.failures),
     describe('Answered 503 or 500', ({ requests }) => requests.unavailable + requests.failed),
+    ...(untold.length > 0 ? [describe('Costs that responses left untold', sumUntold, ` (${untoldPolicies})`)] : []),
     describe('Errors of the API', (all) => all.upstream5xx, `, ${formatShare(upstream5xx, requests.admitted)}`),
   ]
+}
+
+function sumUntold({ untold }: Numbers): number {
+  return untold.reduce((sum, { requests }) => sum + requests, 0)
 }
 
 /** @returns undefined if nothing was counted in the period before */
