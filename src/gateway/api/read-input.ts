@@ -21,21 +21,21 @@ export function readInput<Output>(schema: Schema<Output>, value: unknown, path: 
 }
 
 /** Reads the JSON of a request, and no more bytes than are taken. @throws {OperationError} */
-export async function readJson({ body, headers }: Request): Promise<unknown> {
+export async function readJson({ body, headers }: Request, maxBytes = MAX_BODY_BYTES): Promise<unknown> {
   if (!/^application\/json\s*(?:;|$)/i.test(headers.get('Content-Type') ?? '')) {
     throw new OperationError('unsupported_media_type', 415, 'Content-Type must be application/json.')
   }
-  const isDeclaredLonger = Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES
+  const isDeclaredLonger = Number(headers.get('Content-Length') ?? 0) > maxBytes
   let text: string | undefined
   let value: unknown
   try {
-    text = isDeclaredLonger ? undefined : await readUpTo(MAX_BODY_BYTES, body, true)
+    text = isDeclaredLonger ? undefined : await readUpTo(maxBytes, body, true)
     value = text === undefined ? undefined : JSON.parse(text)
   } catch {
     throw new OperationError('invalid_input', 400, 'The body is not JSON in UTF-8.')
   }
   if (text === undefined) {
-    throw new OperationError('body_too_large', 413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
+    throw new OperationError('body_too_large', 413, `A body may have ${maxBytes} bytes at most.`)
   }
   // JSON.parse has kept the last one.
   const [, name] = findRepeatedName(text) ?? []

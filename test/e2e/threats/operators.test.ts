@@ -142,6 +142,25 @@ describe('an address that was wrong ten times within a minute', () => {
   })
 })
 
+test('what is no login is an attempt as well, and no more of it is read than of a token', async () => {
+  const logIn = (body: string) =>
+    send(gateway.url, {
+      ...{ method: 'POST', path: '/_sluice/login', body },
+      headers: {
+        ...{ 'Content-Type': 'application/json', 'CF-Connecting-IP': address },
+        ...{ Host: gateway.url.host, Origin: gateway.url.origin },
+      },
+    })
+  const address = anyAddress()
+  const statuses: number[] = []
+  for (const body of ['{', '{}', '{"token":7}', JSON.stringify({ token: 'x'.repeat(5_000) })]) {
+    statuses.push((await logIn(body)).status)
+  }
+  for (let sent = 0; sent < 8; sent++) statuses.push((await logIn('[]')).status)
+  statuses.push((await logIn(JSON.stringify({ token: ADMIN_TOKEN }))).status)
+  expect(statuses).toEqual([400, 400, 400, 413, ...Array(6).fill(400), 429, 429, 429])
+})
+
 test.each([{ 'Content-Length': '300000' }, { 'Transfer-Encoding': 'chunked' }])(
   'a huge body is not read to its end: %j',
   async (length) => {

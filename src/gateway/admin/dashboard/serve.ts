@@ -1,11 +1,14 @@
 /** Serves the dashboard and its sessions. */
 import * as v from 'valibot'
-import { createProblemResponse } from '../../../http/response/problem.ts'
+import { createProblemResponse, type Problem } from '../../../http/response/problem.ts'
 import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../../api/auth.ts'
+import { OperationError } from '../../api/operation.ts'
 import { readInput, readJson } from '../../api/read-input.ts'
 import { HEADERS } from '../../api/route.ts'
 
 const login = v.strictObject({ token: v.string() })
+/** No token is as long: anybody may send one. */
+const MAX_LOGIN_BYTES = 4 * 1024
 
 /** Allows only its own script, style and API: nothing that a caller has written somewhere can run. */
 const CONTENT_SECURITY_POLICY =
@@ -17,8 +20,17 @@ export async function serve(name: string, request: Request, auth: AdminAuth): Pr
   if (request.method === 'POST' && (name === 'login' || name === 'logout')) {
     if (!isSameOrigin(request)) return createProblemResponse(CROSS_ORIGIN)
     if (name === 'logout') return new Response(null, { status: 204, headers: { 'Set-Cookie': END_OF_SESSION } })
-    const { token } = readInput(login, await readJson(request))
+    let token: string | undefined
+    let problem: Problem | undefined
+    try {
+      token = readInput(login, await readJson(request, MAX_LOGIN_BYTES)).token
+    } catch (error) {
+      if (!(error instanceof OperationError)) throw error
+      problem = error.problem
+    }
+    // What is no login is an attempt, too.
     const refused = auth.checkToken(request, token)
+    if (refused?.status === 401 && problem) return createProblemResponse(problem)
     if (refused) return createProblemResponse(refused)
     return new Response(null, { status: 204, headers: { 'Set-Cookie': auth.createSession(), ...HEADERS } })
   }
