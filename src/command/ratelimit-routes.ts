@@ -9,7 +9,7 @@ import { RequestError } from '../ratelimit-service/match-descriptors.ts'
 import { MAX_UINT32, type RateLimitResponse, UNITS, type Unit } from '../ratelimit-service/messages.ts'
 import type { RateLimitServer } from '../ratelimit-service/server.ts'
 
-type Route = (request: Request) => Promise<Response | undefined>
+type RateLimitRoute = (request: Request) => Promise<Response | undefined>
 
 const count = v.pipe(
   // In JSON, 64 bits are a text.
@@ -45,7 +45,7 @@ const REQUEST = v.strictObject({
 })
 
 /** @returns routes by path @param token of those who ask at `/json` */
-export function createRateLimitRoutes(server: RateLimitServer, token: string): ReadonlyMap<string, Route> {
+export function createRateLimitRoutes(server: RateLimitServer, token: string): ReadonlyMap<string, RateLimitRoute> {
   const guard = createGuard(createTokenCheck(token), 'DECIDE_TOKEN', 'sluice-decide')
   const answerJson = guard(['POST'], async function answerJson(request: Request) {
     try {
@@ -57,7 +57,7 @@ export function createRateLimitRoutes(server: RateLimitServer, token: string): R
       return createProblemResponse(new OperationError('invalid_input', 400, error.message).problem)
     }
   })
-  const answerHealth: Route = async () => {
+  const answerHealth: RateLimitRoute = async () => {
     const isServing = !server.isDraining
     return new Response(isServing ? 'OK' : 'draining', { status: isServing ? 200 : 500, headers: HEADERS })
   }

@@ -6,7 +6,7 @@ import { createGatewayApp } from './compose/create-gateway-app.ts'
 import { openStores } from './compose/open-stores.ts'
 import { type Host, readSetting, type Setting } from './compose/setting.ts'
 
-export interface Gateway {
+export interface ComposedGateway {
   readonly app: App
   readonly config: Config
   /** Parts by which other servers decide. */
@@ -14,11 +14,11 @@ export interface Gateway {
 }
 
 /** @throws {OptionError} for a wrong variable */
-export async function createGateway(env: Environment, host: Host = {}): Promise<Gateway> {
+export async function createGateway(env: Environment, host: Host = {}): Promise<ComposedGateway> {
   return composeGateway(readSetting(env, host))
 }
 
-export async function composeGateway(setting: Setting): Promise<Gateway> {
+export async function composeGateway(setting: Setting): Promise<ComposedGateway> {
   const stores = await openStores(setting)
   const decider = await createDecider(setting, stores)
   return { config: setting.config, ...(await createGatewayApp(setting, stores, decider)) }

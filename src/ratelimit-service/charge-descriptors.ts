@@ -8,7 +8,7 @@ import type { CountingPolicy } from '../http/response/rate-limit-headers.ts'
 import { findMaxCost } from '../library/policies.ts'
 import type { CountedDescriptor, MatchedRequest } from './match-descriptors.ts'
 import { MAX_UINT32 } from './messages.ts'
-import type { RateLimit } from './rate-limits.ts'
+import type { DescriptorLimit } from './rate-limits.ts'
 
 export interface ChargerOptions {
   readonly engine: Engine
@@ -19,13 +19,13 @@ export interface ChargerOptions {
 }
 
 interface JudgedDescriptor {
-  readonly rateLimit: Pick<RateLimit, 'isShadow' | 'isQuota'>
+  readonly rateLimit: Pick<DescriptorLimit, 'isShadow' | 'isQuota'>
   /** Not all hits have fit. */
   readonly isFull: boolean
 }
 
 /** Outcome of a descriptor. */
-export interface Outcome extends JudgedDescriptor {
+export interface DescriptorOutcome extends JudgedDescriptor {
   /** How many of its hits fit. They are charged, unless all or none are, and another descriptor refuses. */
   readonly fitting: number
   readonly limits: readonly ReportedLimit<CountingPolicy>[]
@@ -33,7 +33,7 @@ export interface Outcome extends JudgedDescriptor {
 
 /** Outcomes of all descriptors that are counted, in order, then of those that were refused without a count. */
 export interface ChargedRequest {
-  readonly outcomes: readonly Outcome[]
+  readonly outcomes: readonly DescriptorOutcome[]
   readonly degraded: Degradation | undefined
   readonly charges: readonly Charge<CountingPolicy>[]
 }
@@ -67,7 +67,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
    */
   async function decideTogether(
     counted: readonly CountedDescriptor[],
-    withoutCount: readonly Outcome[],
+    withoutCount: readonly DescriptorOutcome[],
     context: CallContext,
   ): Promise<ChargedRequest> {
     const hitsByKey = new Map<string, number>()
@@ -92,7 +92,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
     const isSeen = (each: Costed) => !isPaid(each) || (hasOthers && each.rateLimit.isQuota)
 
     const seen = await ask('peek', all.filter(isSeen), context)
-    const isFullIn = (answers: Answers, { hits, fits, charge }: Costed) =>
+    const isFullIn = (answers: DescriptorAnswers, { hits, fits, charge }: Costed) =>
       hits >= 0 && ((hits > 0 && !fits) || answers.isFull(charge))
     const judged = all.map((each) => ({ ...each, isFull: isSeen(each) && isFullIn(seen, each) }))
     const isOver = isOverLimit([...judged, ...withoutCount])
@@ -105,7 +105,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
       const isCharged = payer && !isOver && paid.isGranted && !paid.isFull(payer)
       return isCharged ? subtractPaid(limits, payer.cost, paid.find(payer)) : limits
     }
-    const outcomes = all.map((each): Outcome => {
+    const outcomes = all.map((each): DescriptorOutcome => {
       const isFull = isFullIn(isPaid(each) ? paid : seen, each)
       return { rateLimit: each.rateLimit, isFull, fitting: isFull ? 0 : each.hits, limits: findLimits(each) }
     })
@@ -123,7 +123,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
           : engine.decide(charges, context, { action: 'peek', permits: 1 })
       }),
     )
-    const outcomes = counted.map(({ rateLimit, hits }, at): Outcome => {
+    const outcomes = counted.map(({ rateLimit, hits }, at): DescriptorOutcome => {
       const decision = decisions[at] as PolicyDecision
       const { granted: fitting } = decision
       const isFull = hits >= 0 && fitting < Math.max(1, hits)
@@ -156,7 +156,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
   }
 }
 
-type Answers = ReturnType<typeof readDecisions>
+type DescriptorAnswers = ReturnType<typeof readDecisions>
 
 function readDecisions(decisions: readonly PolicyDecision[], isClosed: boolean) {
   const limitsByName = new Map<string, readonly ReportedLimit<CountingPolicy>[]>()

@@ -1,5 +1,5 @@
 /** Counts the hits of each limit, by the names that the reference server gives to them. Each process counts for itself. */
-import type { RateLimit } from './rate-limits.ts'
+import type { DescriptorLimit } from './rate-limits.ts'
 
 export interface HitCount {
   readonly domain: string
@@ -20,7 +20,7 @@ const NEAR_SHARE = 0.8
 export interface Hits {
   readonly hits: number
   readonly fitting: number
-  readonly rateLimit: Pick<RateLimit, 'isShadow'>
+  readonly rateLimit: Pick<DescriptorLimit, 'isShadow'>
   /** Omitted without a limit. */
   readonly tightest?: { readonly remaining: number; readonly limit: number } | undefined
 }

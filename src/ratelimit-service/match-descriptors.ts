@@ -7,7 +7,7 @@ import { TextLru } from '../core/runtime/lru.ts'
 import type { Config } from '../http/config/load-config.ts'
 import type { CountingPolicy } from '../http/response/rate-limit-headers.ts'
 import type { Descriptor, RateLimitRequest } from './messages.ts'
-import { canGiveBack, type Domains, findRateLimit, type RateLimit, type RateLimitMatch } from './rate-limits.ts'
+import { canGiveBack, type DescriptorLimit, type Domains, findRateLimit, type RateLimitMatch } from './rate-limits.ts'
 
 /** A request that cannot be decided. */
 export class RequestError extends Error {
@@ -17,7 +17,7 @@ export class RequestError extends Error {
 export interface MatchedDescriptor {
   /** Its place in the request. */
   readonly index: number
-  readonly rateLimit: RateLimit
+  readonly rateLimit: DescriptorLimit
   readonly metricKey: string
   /** 0 asks whether one more would fit; below 0 gives back. */
   readonly hits: number

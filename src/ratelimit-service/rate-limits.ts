@@ -11,7 +11,7 @@ import { type Descriptor, UNITS, type Unit } from './messages.ts'
 import { YamlReader } from './yaml-reader.ts'
 
 /** What holds for a descriptor. */
-export interface RateLimit {
+export interface DescriptorLimit {
   /** Name that `replaces` of others may give; empty without one. */
   readonly name: string
   readonly replaces: readonly string[]
@@ -27,7 +27,7 @@ export interface RateLimit {
 }
 
 export interface RateLimitMatch {
-  readonly rateLimit: RateLimit
+  readonly rateLimit: DescriptorLimit
   /** Keys and values that are counted together. */
   readonly identity: readonly string[]
   /** What its metrics are called, as the reference server calls them. */
@@ -38,7 +38,7 @@ interface TreeNode {
   readonly children: Map<string, TreeNode>
   /** Its children with a `*`, in the order of the file. */
   readonly wildcards: { readonly parts: readonly string[]; readonly name: string; readonly value: string }[]
-  readonly rateLimit: RateLimit | undefined
+  readonly rateLimit: DescriptorLimit | undefined
   /** All values that its wildcard matches are counted together. */
   readonly sharesThreshold: boolean
   /** Metrics name the value of the request. */
@@ -77,7 +77,7 @@ export function readDomains(files: readonly ConfigFile[], onStoreError: OnStoreE
   return domains
 }
 
-function createTreeNode(rateLimit?: RateLimit, sharesThreshold = false, namesValue = false): TreeNode {
+function createTreeNode(rateLimit?: DescriptorLimit, sharesThreshold = false, namesValue = false): TreeNode {
   return { children: new Map(), wildcards: [], rateLimit, sharesThreshold, namesValue }
 }
 
@@ -116,13 +116,13 @@ function readDescriptors(
   }
 }
 
-interface RateLimitContext extends Pick<RateLimit, 'isShadow' | 'isQuota' | 'isDetailed'> {
+interface RateLimitContext extends Pick<DescriptorLimit, 'isShadow' | 'isQuota' | 'isDetailed'> {
   /** Keys and values down to it. */
   readonly path: string
   readonly onStoreError: OnStoreError
 }
 
-function readRateLimit(yaml: YamlReader, node: Node, context: RateLimitContext): RateLimit {
+function readRateLimit(yaml: YamlReader, node: Node, context: RateLimitContext): DescriptorLimit {
   const fields = yaml.readMap(node, 'a rate limit', RATE_LIMIT_KEYS)
   const name = yaml.readText(fields.name)
   const replaces = yaml.readList(fields.replaces, 'names').map((each) => {
@@ -252,7 +252,7 @@ function createOverride(
   { requestsPerUnit, unit }: NonNullable<Descriptor['limit']>,
   path: string,
   onStoreError: OnStoreError,
-): RateLimit {
+): DescriptorLimit {
   if (typeof unit === 'number' || unit === 'UNKNOWN') throw new OptionError('limit.unit', `one of ${UNIT_NAMES}`, unit)
   const common = { isShadow: false, isQuota: false, isDetailed: true }
   const limits = createUnitPolicy(requestsPerUnit, unit, { ...common, path, onStoreError }, '')

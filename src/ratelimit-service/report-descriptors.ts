@@ -2,11 +2,11 @@
 import type { Degradation, ReportedLimit } from '../core/model/verdict.ts'
 import type { Config } from '../http/config/load-config.ts'
 import { type CountingPolicy, setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
-import type { Outcome } from './charge-descriptors.ts'
+import type { DescriptorOutcome } from './charge-descriptors.ts'
 import type { HitCounts } from './hit-counts.ts'
 import type { CountedDescriptor, MatchedRequest } from './match-descriptors.ts'
 import { type DescriptorStatus, MAX_UINT32, UNITS, type Unit } from './messages.ts'
-import type { RateLimit } from './rate-limits.ts'
+import type { DescriptorLimit } from './rate-limits.ts'
 
 type Reported = ReportedLimit<CountingPolicy>
 
@@ -20,7 +20,7 @@ export function createReport({ config, now, counts }: ReportOptions) {
   /** @param outcomes of those that are counted, in order */
   return function reportRequest(
     { domain, size, unlimited, refused, counted }: MatchedRequest,
-    outcomes: readonly Outcome[],
+    outcomes: readonly DescriptorOutcome[],
     degraded: Degradation | undefined,
   ) {
     const statuses: DescriptorStatus[] = Array.from({ length: size }, () => ({ code: 'OK' }))
@@ -34,7 +34,7 @@ export function createReport({ config, now, counts }: ReportOptions) {
     }
     for (const [at, descriptor] of counted.entries()) {
       const { index, rateLimit, metricKey, hits } = descriptor
-      const outcome = outcomes[at] as Outcome
+      const outcome = outcomes[at] as DescriptorOutcome
       const tightest = findTightest(outcome.limits)
       statuses[index] = toStatus(descriptor, outcome, tightest, now())
       if (hits > 0) counts.record(domain, metricKey, { hits, fitting: outcome.fitting, rateLimit, tightest })
@@ -72,7 +72,7 @@ function selectTightest(limits: readonly Reported[]): readonly Reported[] {
 
 function toStatus(
   { rateLimit }: CountedDescriptor,
-  { isFull }: Outcome,
+  { isFull }: DescriptorOutcome,
   tightest: Reported | undefined,
   nowMs: number,
 ): DescriptorStatus {
@@ -95,7 +95,7 @@ const UNIT_BY_WINDOW = new Map(
   Object.entries(UNITS).map(([name, { windowMs }]) => [windowMs as number, name as Unit] as const),
 )
 
-function refuseAll({ name, unit, isShadow }: RateLimit, nowMs: number): DescriptorStatus {
+function refuseAll({ name, unit, isShadow }: DescriptorLimit, nowMs: number): DescriptorStatus {
   return {
     code: isShadow ? 'OK' : 'OVER_LIMIT',
     currentLimit: { name, requestsPerUnit: 0, unit },

@@ -3,12 +3,12 @@ import type { InferOutput } from 'valibot'
 import type { LimitUsage } from '../callers/caller-charges.ts'
 import type * as answers from './answers.ts'
 
-type Usage = InferOutput<typeof answers.usage>
-export type UsedLimit = Pick<LimitUsage, 'policy' | 'plan' | 'assumed' | 'retryAfterMs' | 'unlimited' | 'shadow'>
+type UsageAnswer = InferOutput<typeof answers.usage>
+export type NextLimit = Pick<LimitUsage, 'policy' | 'plan' | 'assumed' | 'retryAfterMs' | 'unlimited' | 'shadow'>
 
 /** Outcome of the next request of a caller, if these limits apply to it. */
 export type NextRequest<Limit> =
-  | { readonly kind: 'blocked'; readonly block: NonNullable<Usage['blocked']> }
+  | { readonly kind: 'blocked'; readonly block: NonNullable<UsageAnswer['blocked']> }
   | { readonly kind: 'allowed' }
   /** The limit that is the last to let it in again. */
   | { readonly kind: 'limited'; readonly limit: Limit }
@@ -16,8 +16,8 @@ export type NextRequest<Limit> =
   | { readonly kind: 'depends'; readonly plans: readonly string[] }
   | { readonly kind: 'admitted' }
 
-export function findNextRequest<Limit extends UsedLimit>(
-  { blocked, allowed }: Pick<Usage, 'blocked' | 'allowed'>,
+export function findNextRequest<Limit extends NextLimit>(
+  { blocked, allowed }: Pick<UsageAnswer, 'blocked' | 'allowed'>,
   limits: readonly Limit[],
 ): NextRequest<Limit> {
   if (blocked && !blocked.shadow) return { kind: 'blocked', block: blocked }
@@ -32,17 +32,17 @@ export function findNextRequest<Limit extends UsedLimit>(
 }
 
 /** Refuses the next request of its plan. */
-export function isFull({ retryAfterMs, unlimited, shadow }: UsedLimit): boolean {
+export function isFull({ retryAfterMs, unlimited, shadow }: NextLimit): boolean {
   return retryAfterMs > 0 && !unlimited && !shadow
 }
 
-function isFullOnEachPlan(policy: string, limits: readonly UsedLimit[]): boolean {
+function isFullOnEachPlan(policy: string, limits: readonly NextLimit[]): boolean {
   const own = limits.filter((one) => one.policy === policy)
   return own.every(({ plan }) => own.some((one) => one.plan === plan && isFull(one)))
 }
 
 /** Lists in words what is not known of the rules, so that the next request may meet something else. */
-export function listDoubts(active: Usage['active'], undecided: readonly string[] = []): readonly string[] {
+export function listDoubts(active: UsageAnswer['active'], undecided: readonly string[] = []): readonly string[] {
   const { state, version } = active
   const doubts = {
     deployed: [],

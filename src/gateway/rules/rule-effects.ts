@@ -17,13 +17,13 @@ export interface RuleEffects {
   readonly isAllowed: boolean
 }
 
-type RulesConfig = Pick<Config, 'ipv6Prefix' | 'identitySecret' | 'mergesParameters' | 'rules'>
+type EffectsConfig = Pick<Config, 'ipv6Prefix' | 'identitySecret' | 'mergesParameters' | 'rules'>
 
 /**
  * @param caller undefined if nothing but digests is known: rules that name one apply, whatever it is a digest of
  * @returns finds what the rules make of charges of the caller
  */
-export function createRulesReader(rules: Rules, config: RulesConfig, now: () => number, caller?: Caller) {
+export function createRulesReader(rules: Rules, config: EffectsConfig, now: () => number, caller?: Caller) {
   const logged: Blocked[] = []
   const logInstead = config.rules?.isShadow ? (blocked: Blocked) => void logged.push(blocked) : undefined
   const readClaim = createClaimReader(caller?.claim)

@@ -20,13 +20,13 @@ interface Node {
 }
 
 /** A list or a table on the way to what is looked for. */
-interface Level {
+interface OpenValue {
   readonly isList: boolean
   readonly nodes: readonly Node[]
   item: number
 }
 
-interface Found {
+interface RankedNumber {
   readonly rank: number
   readonly value: number
 }
@@ -50,7 +50,7 @@ export class MemberScanner {
   readonly #count: number
   readonly #maxName: number
   readonly #onDocument: (numbers: FoundNumbers) => void
-  readonly #levels: Level[] = []
+  readonly #levels: OpenValue[] = []
   /** Lists and tables that are open in one that is of no interest. */
   #skipped = 0
   /** Where the next value is; of no interest without nodes. */
@@ -61,7 +61,7 @@ export class MemberScanner {
   /** The text so far of a name or a number that may be of interest. */
   #name: string | undefined
   #number = ''
-  readonly #found: (Found | undefined)[] = []
+  readonly #found: (RankedNumber | undefined)[] = []
   readonly #sums: { value: number; items: number }[] = []
   #items = 0
 
@@ -209,7 +209,7 @@ export class MemberScanner {
   }
 
   #beginItem(): void {
-    const { nodes, item } = this.#levels.at(-1) as Level
+    const { nodes, item } = this.#levels.at(-1) as OpenValue
     this.#next = [...findChildren(nodes, `${item}`), ...findChildren(nodes, LAST)]
     // Each item of a list of the root may be what the root is elsewhere.
     if (this.#levels.length === 1) this.#next = [...this.#next, this.#root]

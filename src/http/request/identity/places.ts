@@ -5,8 +5,8 @@ import { hasPlainBody, readForm, readFormInJson, readJson, readParsed, readTyped
 import { readCookie } from './cookie.ts'
 import { AMBIGUOUS, NONE, readParameter, readQueryParameter } from './reading.ts'
 
-type Place = 'query' | 'form' | 'json' | 'cookie' | 'route'
-type SourcePlace = Exclude<Place, 'route'>
+type ParameterPlace = 'query' | 'form' | 'json' | 'cookie' | 'route'
+type SourcePlace = Exclude<ParameterPlace, 'route'>
 
 export interface PlaceInput {
   readonly request: ReceivedRequest
@@ -22,17 +22,17 @@ export interface PlaceInput {
  * (`param`), Flask (`values`), Go (`FormValue`), Laravel (`input`), Mojolicious (`param`), PHP (`$_REQUEST`, without a
  * php.ini with cookies), Rails and Sinatra (`params`, with those of the path), servlets (`getParameter`).
  */
-const READERS: Readonly<Record<Place, (input: PlaceInput, name: string) => Reading | Promise<Reading>>> = {
+const READERS: Readonly<Record<ParameterPlace, (input: PlaceInput, name: string) => Reading | Promise<Reading>>> = {
   query: ({ request }, name) => readQueryParameter(request.url, name),
   form: ({ request }, name) => readForm(request, name),
   json: ({ request }, name) => readTypedJson(request, [name]),
   cookie: ({ request }, name) => readCookie(request.headers.get('Cookie'), name),
   route: readRouteParameter,
 }
-const PLACES = Object.keys(READERS) as Place[]
+const PLACES = Object.keys(READERS) as ParameterPlace[]
 
 /** The places that are compared even if each parameter has one of its own. */
-const COMPARED: Readonly<Record<SourcePlace, readonly Place[]>> = {
+const COMPARED: Readonly<Record<SourcePlace, readonly ParameterPlace[]>> = {
   query: ['query'],
   form: ['query', 'form', 'json'],
   json: ['query', 'form', 'json'],
