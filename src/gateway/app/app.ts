@@ -67,7 +67,7 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 const HOST = /^(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/
 
 /** A request that can be read in one way only, as far as it has been read. */
-interface Received {
+interface ReadableRequest {
   readonly fields: RequestHeaders
   readonly target: RequestTarget
 }
@@ -97,7 +97,9 @@ export function createApp(app: AppOptions): Hono {
     })
 
   /** Refuses requests that could be read in several ways, before anything else looks at them. */
-  function createHandler(answer: (raw: Request, received: Received, context: ExecutionContext) => Promise<Response>) {
+  function createHandler(
+    answer: (raw: Request, received: ReadableRequest, context: ExecutionContext) => Promise<Response>,
+  ) {
     return ({ req: { raw }, env, executionCtx }: Context) => {
       const received = receive(raw, env)
       return typeof received === 'string' ? refuse(received, executionCtx) : answer(raw, received, executionCtx)
@@ -108,7 +110,11 @@ export function createApp(app: AppOptions): Hono {
     return createHealthResponse(await readHealth())
   }
 
-  async function answerItself(raw: Request, { target }: Received, executionCtx: ExecutionContext): Promise<Response> {
+  async function answerItself(
+    raw: Request,
+    { target }: ReadableRequest,
+    executionCtx: ExecutionContext,
+  ): Promise<Response> {
     const answer = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
     const context = createContext(raw, executionCtx)
     try {
@@ -119,7 +125,7 @@ export function createApp(app: AppOptions): Hono {
   }
 
   /** One handler for both: between two, Hono would merge the headers of two responses. */
-  async function limitAndForward(raw: Request, { target, fields }: Received, executionCtx: ExecutionContext) {
+  async function limitAndForward(raw: Request, { target, fields }: ReadableRequest, executionCtx: ExecutionContext) {
     const { ambiguity } = target.path
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
       return refuse('ambiguous', executionCtx)
@@ -155,7 +161,7 @@ export function createApp(app: AppOptions): Hono {
     return createGatewayProblem(reason)
   }
 
-  function receive(raw: Request, env: Environment | undefined): Reason | Received {
+  function receive(raw: Request, env: Environment | undefined): Reason | ReadableRequest {
     if (app.isOwnEnvironment?.(env) === false) return 'foreign-variables'
     const fields = RequestHeaders.read(raw.headers)
     if (!fields) return 'headers'
