@@ -6,7 +6,7 @@ import type { CostTerm, UntoldReason } from '../core/model/cost.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
-import { isMeasured } from '../http/request/charge-builder.ts'
+import { isKnownAtEnd } from '../http/request/charge-builder.ts'
 import { GONE, type RateLimit, toRateLimit, UNLIMITED } from '../http/request/rate-limit.ts'
 import {
   type Answered,
@@ -102,7 +102,7 @@ export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(opt
         const onHead = trackResponse(exchange, kept, { health, ipv6Prefix })
         const { settlement } = kept
         const getMeter =
-          settlement && isMeasured(settlement.terms) ? createBodyMeter(res, settlement.terms, now) : undefined
+          settlement && isKnownAtEnd(settlement.terms) ? createBodyMeter(res, settlement.terms, now) : undefined
         const begin = (answered: Answered) => trackCharges(answered, answered.cost && getMeter?.(), context)
         const isAborted = settlement?.isAborted === true
         followResponse(res as ServerResponse, followed, { onHead, report, begin, isAborted, context })

@@ -2,7 +2,7 @@
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Environment, isBinding, type Service } from '../../http/config/load-config.ts'
-import { isMeasured } from '../../http/request/charge-builder.ts'
+import { isKnownAtEnd } from '../../http/request/charge-builder.ts'
 import type { RouteHandler } from '../api/route.ts'
 import { type App, type AppOptions, createApp, type GatewayContext } from '../app/app.ts'
 import { countBodies } from '../app/count-bodies.ts'
@@ -61,7 +61,7 @@ export async function createGatewayApp(
 
 /** Tests that a policy holds slots until a response ends, or charges what is known only then. */
 function isFollowed(policy: RequestPolicy): boolean {
-  return holdsSlots(policy) || isMeasured(policy.actualCost)
+  return holdsSlots(policy) || isKnownAtEnd(policy.actualCost)
 }
 
 /** An app that runs here is called as the runtime calls a Worker; anything else gets what `fetch` takes. */

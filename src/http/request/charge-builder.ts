@@ -16,7 +16,7 @@ import type { ClaimReader } from './identity/claims.ts'
 import { type IdentityInput, readIdentity, readIdentitySource } from './identity/identify.ts'
 import { foldCase } from './policy/canonical-path.ts'
 import type { Match } from './policy/policy-finder.ts'
-import type { ReceivedRequest } from './received-request.ts'
+import { type ReceivedRequest, readAnnouncedBytes } from './received-request.ts'
 
 /** A charge, or the reason why there is none. */
 export type ChargeResult = RequestCharge | Uncharged | 'skip'
@@ -172,13 +172,12 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
 
 /** A length that is not announced may be any. */
 function readSizeCost({ weight, max }: Cost & { readonly kind: 'size' }, { headers, body }: ReceivedRequest): number {
-  const length = headers.has('Transfer-Encoding') ? null : headers.get('Content-Length')
-  const bytes = length && /^\d{1,15}$/.test(length) ? Number(length) : body ? Number.POSITIVE_INFINITY : 0
+  const bytes = readAnnouncedBytes(headers) ?? (body ? Number.POSITIVE_INFINITY : 0)
   return Math.min(max, Math.max(1, Math.ceil(bytes * weight)))
 }
 
 /** Tests that a cost is known only when the response has ended. */
-export function isMeasured(terms: readonly CostTerm[] = []): boolean {
+export function isKnownAtEnd(terms: readonly CostTerm[] = []): boolean {
   return terms.some(({ kind }) => kind !== 'header')
 }
 

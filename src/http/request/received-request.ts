@@ -19,6 +19,12 @@ export interface ReceivedRequest {
   readonly context?: unknown
 }
 
+/** @returns the bytes of the body, as the request announces them; undefined if it does not, or not plainly */
+export function readAnnouncedBytes(headers: ReceivedRequest['headers']): number | undefined {
+  const length = headers.has('Transfer-Encoding') ? null : headers.get('Content-Length')
+  return length && /^\d{1,15}$/.test(length) ? Number(length) : undefined
+}
+
 /** A request on its way to a response. */
 export interface Exchange<Received = ReceivedRequest> {
   readonly request: Received

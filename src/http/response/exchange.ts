@@ -13,7 +13,7 @@ import type { Admitted, ResponseCost, SlotHold, Verdict } from '../../core/model
 import { type CallContext, Deadlines, type Timers } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
-import { isMeasured } from '../request/charge-builder.ts'
+import { isKnownAtEnd } from '../request/charge-builder.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { Exchange, ReceivedRequest } from '../request/received-request.ts'
 import type { DecisionTrace } from '../request/request-limiter.ts'
@@ -71,7 +71,7 @@ export function trackResponse(
     if (!cost) return verdict
     const { limits } = cost
     charged = { ...verdict, limits }
-    if (isMeasured(cost.terms)) charged = { ...charged, cost }
+    if (isKnownAtEnd(cost.terms)) charged = { ...charged, cost }
     else {
       const settled = cost.settle(own ? (term) => readCostHeader(term, own.headers) : readNothing)
       context.waitUntil(settled)
