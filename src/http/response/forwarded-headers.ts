@@ -1,4 +1,5 @@
 /** Replaces the header fields by which a client could claim to be somebody else. */
+import { TextLru } from '../../core/runtime/lru.ts'
 
 /**
  * Claims of a client about its address, its user, its route and the requested URL cannot be checked: they are replaced,
@@ -74,8 +75,18 @@ function splitNames(names: string): ReadonlySet<string> {
 
 /** Creates the test for headers to forward. @param claims those forwarded although they are claims, in lower case */
 export function createPassedTest(claims: readonly string[]): IsPassed {
-  return (name) =>
-    COMMON.has(name) || (canPass(name) && (claims.includes(name) || !(COMMON_CLAIMS.has(name) || isClaim(name))))
+  // The pattern grows, and clients send the same names with each request.
+  const known = new TextLru<boolean>()
+  const judge: IsPassed = (name) =>
+    canPass(name) && (claims.includes(name) || !(COMMON_CLAIMS.has(name) || isClaim(name)))
+  return function isPassed(name) {
+    if (COMMON.has(name)) return true
+    const before = known.get(name)
+    if (before !== undefined) return before
+    const now = judge(name)
+    known.set(name, now)
+    return now
+  }
 }
 
 const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
