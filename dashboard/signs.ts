@@ -1,4 +1,4 @@
-/** What an operator asks first, each with what is known of it: what is not known is said so, and never taken for well. */
+/** The lines on top of Overview: each says what is known, and says so where something is not known. */
 import { listNames } from '../src/core/runtime/names.ts'
 import type { Counted, Numbers, Policies, Status } from './answers.ts'
 import { findLast, sumRefused, sumTotal } from './figures.ts'
@@ -13,12 +13,12 @@ export interface Sign {
 /** `plain` is neither well nor ill; `unknown` has not been answered yet. */
 export type Tone = 'good' | 'warn' | 'bad' | 'plain' | 'unknown'
 
-/** What was asked of the gateway so far; undefined: not answered yet. */
+/** Answers of the gateway so far; undefined: it has not answered yet. */
 export interface Known {
   readonly status: Status | undefined
   readonly active: Policies | undefined
   readonly counted: Counted | undefined
-  /** As much again before what was counted. */
+  /** Counts that begin a period earlier, for comparison. */
   readonly longer: Counted | undefined
   /** Why nothing was counted; undefined if that is not known. */
   readonly problem: string | undefined
@@ -83,7 +83,7 @@ function listCountedSigns(counted: Counted, longer: Counted | undefined): Sign[]
   const before = longer && findShareBefore(longer, counted)
   const kinds = listNames(degraded).filter((kind) => degraded[kind] > 0)
   const byKind = kinds.map((kind) => `${kind} ${formatCount(degraded[kind])}`).join('; ')
-  /** What should not happen at all, and when it did last. */
+  /** Describes a count that should be 0, and when it last grew. */
   const describe = (name: string, read: (numbers: Numbers) => number, more = ''): Sign => {
     const lastMs = findLast(counted, read)
     if (lastMs === undefined) return { name, tone: 'good', text: 'none' }

@@ -2,7 +2,7 @@ export interface CallerLinkProps {
   readonly digest: string
   /** That has refused it. */
   readonly policy?: string
-  /** What the caller says of itself, maybe from right to left. */
+  /** The name that the caller gives itself, which may be written from right to left. */
   readonly label?: string | undefined
   /** The digest stands for everyone. */
   readonly shared?: boolean

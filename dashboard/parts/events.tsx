@@ -26,7 +26,7 @@ export function Events({ counted: { recent, refused } }: { counted: Counted }) {
 
 export interface EventTableProps {
   readonly events: readonly Event[]
-  /** By digest; left out, the caller is known. */
+  /** Labels of callers by digest; left out where the caller is known. */
   readonly labels?: ReadonlyMap<string, string | undefined>
 }
 

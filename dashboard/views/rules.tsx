@@ -40,7 +40,7 @@ export function RulesView() {
   )
 }
 
-/** What is enforced, and how that relates to what the store holds. */
+/** Says which rules are enforced, and how they relate to those in the store. */
 function Standing({ now: { version, isolate }, onDone }: { now: RulesNow; onDone: () => void }) {
   const action = useAction()
   const enforced = isolate.version === 0 ? 'the deployed configuration' : `version ${isolate.version}`

@@ -52,7 +52,7 @@ const { Read } = defineService(RATE_LIMIT_CONFIG, 'ratelimit.config.ratelimit.v3
 
 /**
  * Resolves with the first configuration that can be read.
- * @param note is told that another is active, what is wrong with it, or that the server is away: the one before stays active
+ * @param note writes that another version is active, or why the one before stays active
  * @param signal ends it
  * @throws {Error} if a file of `options` cannot be read at the start, or if it is ended before
  */

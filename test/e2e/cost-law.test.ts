@@ -34,7 +34,7 @@ import { connectRedis } from '../support/redis-client.ts'
 import { startUpstream } from '../support/upstream.ts'
 import { readUnitsAdmitted } from '../system/kit/streams.ts'
 
-/** What a client adds to choose what can be read: each makes one of Express, Spring or a file server answer otherwise. */
+/** Headers by which a client changes what can be read: Express, Spring or a file server answers otherwise to each. */
 const WISHES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   nothing: {},
   gzip: { 'Accept-Encoding': 'gzip' },
@@ -88,7 +88,7 @@ async function ask(url: URL, own: LawCase): Promise<void> {
   }
 }
 
-/** What must be told: by the gateway, which asks for what it can read, also in spite of what the client wishes. */
+/** Tests that an answer must tell its cost: the gateway asks for one that it can read, whatever the client wishes. */
 function mustTell(own: LawCase, isGateway: boolean): boolean {
   if (own.leaves || own.method === 'HEAD') return false
   if (own.by === 'bytes') return isReadable(own)

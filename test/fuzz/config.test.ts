@@ -41,7 +41,7 @@ const ofTable = fc.oneof(
   fc.constantFrom<Table>({ limits: 'often', penalty: 'soon' }, { limit: '1/1s', penalty: 'soon', mode: 'on' }),
   fc.subarray([...SEVERAL], { minLength: 1 }).map((mistakes): Table => Object.assign({}, ...mistakes)),
 )
-/** Of each plan, and of the one for callers without one. */
+/** The limits of each plan, and of callers without one. */
 const ofPlans = fc
   .record({ free: fc.constantFrom('2/1m', '2/1q'), pro: fc.constantFrom('9/1m', 'often'), gold: fc.boolean() })
   .map(({ gold, ...limits }): Table => ({ limits, ...(gold && { default_plan: 'gold' }) }))
