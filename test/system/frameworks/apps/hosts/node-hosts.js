@@ -24,7 +24,7 @@ import serverless from 'serverless-http'
 import { sluice as sluiceHono } from 'sluice/hono'
 import { sluice } from 'sluice/node'
 import { answerOnNode, answerOnWeb, handlers } from './answer.js'
-import { overHttp, overHttp2 } from './promises.js'
+import { authenticate, overHttp, overHttp2 } from './promises.js'
 
 const CORS = 'Access-Control-Allow-Origin'
 
@@ -52,6 +52,7 @@ function handleHttp(options) {
   const limit = sluice(options)
   return (req, res) => {
     res.setHeader(CORS, '*')
+    req.user = authenticate(req.headers)
     limit(req, res, async (error) => {
       try {
         if (error) throw error
@@ -65,8 +66,9 @@ function handleHttp(options) {
 
 function createExpress(framework, options) {
   const app = framework()
-  app.use((_, res, next) => {
+  app.use((req, res, next) => {
     res.set(CORS, '*')
+    req.user = authenticate(req.headers)
     next()
   })
   app.use(sluice(options))
@@ -82,8 +84,10 @@ function createExpress(framework, options) {
 
 function createFastify(framework, options, params) {
   const app = framework(params)
-  app.addHook('onRequest', async (_request, reply) => {
+  app.decorateRequest('user', null)
+  app.addHook('onRequest', async (request, reply) => {
     reply.header(CORS, '*')
+    request.user = authenticate(request.headers)
   })
   app.addHook('onRequest', sluice(options))
   app.all('/*', (request, reply) =>
@@ -122,6 +126,7 @@ async function startKoa(options) {
   app.silent = true
   app.use((ctx, next) => {
     ctx.set(CORS, '*')
+    ctx.state.user = authenticate(ctx.headers)
     return next()
   })
   app.use(sluice(options))
@@ -165,8 +170,17 @@ async function startNest(options, adapter) {
   Module({ controllers: [AppController] })(AppModule)
   const app = await NestFactory.create(AppModule, ...(adapter ? [adapter] : []), { logger: false })
   app.enableCors()
-  if (adapter) app.getHttpAdapter().getInstance().addHook('onRequest', sluice(options))
-  else app.use(sluice(options))
+  if (adapter) {
+    const server = app.getHttpAdapter().getInstance()
+    server.addHook('onRequest', async (request) => Object.assign(request, { user: authenticate(request.headers) }))
+    server.addHook('onRequest', sluice(options))
+  } else {
+    app.use((req, _, next) => {
+      req.user = authenticate(req.headers)
+      next()
+    })
+    app.use(sluice(options))
+  }
   await app.listen(0, '127.0.0.1')
   if (adapter) return toFastifyClient(app.getHttpAdapter().getInstance(), () => app.close())
   const server = app.getHttpServer()
@@ -184,6 +198,7 @@ function createHono(framework, options) {
   const app = new framework()
   app.use(async (c, next) => {
     c.header(CORS, '*')
+    c.set('user', authenticate(c.req.header()))
     await next()
   })
   app.use(sluiceHono({ ...options, trustProxy: () => '192.0.2.1' }))

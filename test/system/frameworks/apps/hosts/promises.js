@@ -9,6 +9,12 @@ const WAIT_MS = 3_000
 let delay = () => 0
 const DELAYED = { ...SLOT, delay: () => delay() }
 
+/** Reads the user where authentication leaves it in each framework. */
+const readUser = (argument) => (argument.user ?? argument.state?.user ?? argument.var?.user)?.id
+
+/** Authenticates by a header. */
+export const authenticate = (headers) => (headers['x-user'] ? { id: `${headers['x-user']}` } : undefined)
+
 /** Answers are compared as text, which the table shows if they differ. */
 async function expectAnswers(expected, answers) {
   const got = []
@@ -40,6 +46,14 @@ export const PROMISES = {
     async (app) => {
       const ask = (key) => async () => (await app.send('/', key ? { 'x-api-key': key } : {})).status
       return expectAnswers([200, 200, 429, 401], [ask('a'), ask('b'), ask('a'), ask('')])
+    },
+  ],
+  'functions see users': [
+    { limits: '2/1h', anonymous: 'deny', identify: (argument) => readUser(argument) },
+    async (app) => {
+      if (app.isAnonymous) return ''
+      const ask = (user) => async () => (await app.send('/', user ? { 'x-user': user } : {})).status
+      return expectAnswers([200, 200, 429, 200, 401], [ask('a'), ask('a'), ask('a'), ask('b'), ask('')])
     },
   ],
   "the app's headers on refusals": [

@@ -24,7 +24,8 @@ function startBun(fetch) {
     fetch,
     error: () => new Response(null, { status: 500 }),
   })
-  return { ...overHttp(server.port, handlers), isWeb: true, close: () => server.stop(true) }
+  // Handlers of `fetch` get a Request alone: there is no place for a user.
+  return { ...overHttp(server.port, handlers), isWeb: true, isAnonymous: true, close: () => server.stop(true) }
 }
 
 async function startElysia(options) {
@@ -44,7 +45,7 @@ async function startDeno(options) {
     },
     createHandler(options),
   )
-  return { ...overHttp(port, handlers), isWeb: true, close: () => void server.shutdown() }
+  return { ...overHttp(port, handlers), isWeb: true, isAnonymous: true, close: () => void server.shutdown() }
 }
 
 export const WEB_HOSTS = globalThis.Bun
