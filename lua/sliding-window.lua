@@ -38,13 +38,81 @@ local function ms_and_total(entry)
   return ms + 0, total + 0
 end
 
+-- Finds the first entry of a window that has admitted something: among the newest ones that were read, of which `n` are
+-- known to lie in it, or if it begins before them (nil) in the stream. @return it, and what was read for it
+local function find_first(key, since, recent, count, n, at_most)
+  if n then
+    while n < count and ms_and_total(recent[n + 1]) > since do
+      n = n + 1
+    end
+    if recent[n][2][2] == '0' then
+      return recent[n - 1]
+    end
+    return recent[n]
+  end
+  -- Not an exclusive "(since", which would only exclude since-0.
+  local start = ('%d'):format(since + 1)
+  local oldest = redis.call('XRANGE', key, start, '+', 'COUNT', at_most)
+  if oldest[1][2][2] ~= '0' then
+    return oldest[1], oldest
+  end
+  if not oldest[2] then
+    oldest = redis.call('XRANGE', key, start, '+', 'COUNT', '2')
+  end
+  return oldest[2], oldest
+end
+
+-- Finds the date of the entry with which the total reached `target`.
+local function find_date(key, target, low_ms, low_total, oldest, recent, count)
+  -- Invariant: low_total < target <= high_total, so it is dated after `low_ms` and no later than `high_ms`. What was
+  -- read already narrows that first, from both ends.
+  for n = 1, oldest and #oldest or 0 do
+    low_ms, low_total = ms_and_total(oldest[n])
+    if low_total >= target then
+      return low_ms
+    end
+  end
+  local high_ms, high_total
+  for n = 1, count do
+    local ms, reached = ms_and_total(recent[n])
+    if reached < target then
+      return high_ms
+    end
+    high_ms, high_total = ms, reached
+  end
+  -- A guess that takes traffic for even is tried by turns with half of the span, which bounds the search for any
+  -- other.
+  local is_guess = true
+  while oldest and low_ms < high_ms do
+    local missing = target - low_total
+    local start, at_most = ('%d-%d'):format(low_ms, low_total + 1), missing
+    if missing > 24 then
+      at_most = 8
+      local share = is_guess and (missing - 4) / (high_total - low_total) or 0.5
+      start, is_guess = low_ms + math.max(1, math.floor((high_ms - low_ms) * share)), not is_guess
+    end
+    local next = redis.call('XRANGE', key, start, '+', 'COUNT', at_most)
+    local _, reached = ms_and_total(next[1])
+    if reached - next[1][2][2] >= target then
+      high_ms, high_total = start - 1, reached - next[1][2][2]
+    else
+      for n = 1, #next do
+        low_ms, low_total = ms_and_total(next[n])
+        if low_total >= target then
+          return low_ms
+        end
+      end
+    end
+  end
+  return high_ms
+end
+
 local function peek(key, now_us, wanted, from, to, reply, has_penalty)
-  local call, ARGV = redis.call, ARGV
+  local ARGV = ARGV
   local now = (now_us - now_us % 1000) / 1000
-  -- Limits that hold fewer than are read at once need no read of their own.
   local at_once, is_all = ARGV[to], true
   to = to - 1
-  local recent = call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
+  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
   local newest, count, newest_ms, total, last_ms = recent[1], 1, 0, 0, 0
   if newest then
     newest_ms, total = ms_and_total(newest)
@@ -55,6 +123,7 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
     end
     is_all = count < at_once + 0
   end
+  local at_most = wanted > 1 and wanted <= 16 and wanted or has_penalty and '2' or '1'
   local available, longest, kept_ms, held = nil, 0, nil, 0
   local first, first_ms, before, oldest, first_of = nil, 0, 0, nil, 0
   local reported = #reply + 1
@@ -67,34 +136,9 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
     -- The first entry of a longer window is that of this one too, if it lies in it.
     if not first or window > first_of or first_ms <= since then
       first, oldest = nil, nil
-      if last_ms > since and not is_all then
-        -- Not an exclusive "(since", which would only exclude since-0.
-        local start = ('%d'):format(since + 1)
-        -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost. Where that is
-        -- many, it is looked for only if the request is refused.
-        local at_most = '1'
-        if wanted > 1 and wanted <= 16 then
-          at_most = wanted
-        elseif has_penalty then
-          at_most = '2'
-        end
-        oldest = call('XRANGE', key, start, '+', 'COUNT', at_most)
-        first = oldest[1]
-        if first[2][2] == '0' then
-          if not oldest[2] then
-            oldest = call('XRANGE', key, start, '+', 'COUNT', '2')
-          end
-          first = oldest[2]
-        end
-      elseif newest_ms > since then
-        local n = last_ms > since and count or 1
-        while n < count and ms_and_total(recent[n + 1]) > since do
-          n = n + 1
-        end
-        first = recent[n]
-        if first[2][2] == '0' then
-          first = recent[n - 1]
-        end
+      if newest_ms > since then
+        local n = last_ms <= since and 1 or is_all and count or nil
+        first, oldest = find_first(key, since, recent, count, n, at_most)
       end
       if first then
         first_ms, before = ms_and_total(first)
@@ -110,56 +154,17 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
       end
     end
     if left < wanted then
-      -- How long until `units` are left: until the entry has left the window with which the running total reached
-      -- `target`.
-      local function ms_until_left(units)
-        local target, past = total + units - limit, window - now
-        local low_ms, low_total = since, before
-        for n = 1, oldest and #oldest or 0 do
-          low_ms, low_total = ms_and_total(oldest[n])
-          if low_total >= target then
-            return low_ms + past
-          end
-        end
-        local high_ms, high_total
-        for n = 1, count do
-          local ms, reached = ms_and_total(recent[n])
-          if reached < target then
-            return high_ms + past
-          end
-          high_ms, high_total = ms, reached
-        end
-        -- Totals grow with time: it was reached after `low_ms` had `low_total`, and no later than `high_ms`. A guess
-        -- that takes traffic for even is tried by turns with half of the span, which bounds the search for any other.
-        local is_guess = true
-        while oldest and low_ms < high_ms do
-          local missing = target - low_total
-          local start, at_most = ('%d-%d'):format(low_ms, low_total + 1), missing
-          if missing > 24 then
-            at_most = 8
-            local share = is_guess and (missing - 4) / (high_total - low_total) or 0.5
-            start, is_guess = low_ms + math.max(1, math.floor((high_ms - low_ms) * share)), not is_guess
-          end
-          local next = call('XRANGE', key, start, '+', 'COUNT', at_most)
-          local _, reached = ms_and_total(next[1])
-          if reached - next[1][2][2] >= target then
-            high_ms, high_total = start - 1, reached - next[1][2][2]
-          else
-            for n = 1, #next do
-              low_ms, low_total = ms_and_total(next[n])
-              if low_total >= target then
-                return low_ms + past
-              end
-            end
-          end
-        end
-        return high_ms + past
-      end
+      -- Units are left when the entry leaves the window with which the total reached that many less than the limit.
       -- A cost above the limit will never fit; configuration refuses it.
-      retry_ms = wanted <= limit and ms_until_left(wanted) or window
+      local over, past = total - limit, window - now
+      retry_ms = window
+      if wanted <= limit then
+        retry_ms = find_date(key, over + wanted, since, before, oldest, recent, count) + past
+      end
       if left < 0 then
         -- If more is used than a limit that was lowered, the first entry to leave frees no unit.
-        left, reset_ms = 0, wanted == 1 and retry_ms or ms_until_left(1)
+        left = 0
+        reset_ms = wanted == 1 and retry_ms or find_date(key, over + 1, since, before, oldest, recent, count) + past
       end
     end
     if not available or left < available then
