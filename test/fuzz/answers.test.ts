@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { RefusalSettings } from '../../src/core/model/policy.ts'
-import type { Refused } from '../../src/core/model/verdict.ts'
+import { type Refused, toWholeMs } from '../../src/core/model/verdict.ts'
 import { rewriteLocation } from '../../src/gateway/app/rewrite-locations.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { createRefusal } from '../../src/http/response/refusal.ts'
@@ -11,11 +11,12 @@ import { anyText, readFieldValue } from './strings.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
 
-function makeVerdict(refusal: RefusalSettings, retryAfterMs: number): Refused {
+function makeVerdict(refusal: RefusalSettings, waitMs: number): Refused {
   const { policies } = loadConfig({ UPSTREAM_URL, POLICIES: [{ name: 'p', limits: '1/1h', refusal }] })
   const [policy] = policies
   if (!policy) throw new Error('no policy')
-  const state = { remaining: 0, resetMs: 1, retryAfterMs, isReserve: false }
+  const retryAfterMs = toWholeMs(waitMs)
+  const state = { remaining: 0, resetMs: toWholeMs(1), retryAfterMs, isReserve: false }
   const limits = [{ ...state, policy, name: 'p-1h', limit: 1, windowMs: 3_600_000 }]
   return { outcome: 'limited', limits, violated: limits, retryAfterMs }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { scaleToLocalShare } from '../../src/core/engine/engine.ts'
-import type { ReportedLimit } from '../../src/core/model/verdict.ts'
+import { type ReportedLimit, toWholeMs } from '../../src/core/model/verdict.ts'
 import { openCalendar, readCalendarLimits } from '../../src/core/options/calendar.ts'
 import type { OptionError } from '../../src/core/options/option-error.ts'
 import { resolveOverride } from '../../src/gateway/rules/override.ts'
@@ -172,14 +172,24 @@ describe('a response', () => {
 
   test('says that a month is over its limit', async () => {
     const violated = reports.slice(1)
-    const response = createRefusal({ outcome: 'limited', limits: reports, violated, retryAfterMs: 86_400_001 })
+    const response = createRefusal({
+      outcome: 'limited',
+      limits: reports,
+      violated,
+      retryAfterMs: toWholeMs(86_400_001),
+    })
     expect(response.headers.get('Retry-After')).toBe('86401')
     expect(await response.json()).toMatchObject({
       detail: 'Rate limit exceeded: 10000 requests per month.',
       'violated-policies': ['api-month'],
     })
     const [one] = violated.map((limit) => ({ ...limit, limit: 1 }))
-    const single = createRefusal({ outcome: 'limited', limits: [], violated: one ? [one] : [], retryAfterMs: 1 })
+    const single = createRefusal({
+      outcome: 'limited',
+      limits: [],
+      violated: one ? [one] : [],
+      retryAfterMs: toWholeMs(1),
+    })
     expect(await single.json()).toMatchObject({ detail: 'Rate limit exceeded: 1 request per month.' })
   })
 })

@@ -17,7 +17,7 @@ function findReports(limits: string, usage: readonly Partial<LimitState>[]): rea
       remaining: 0,
       resetMs: 0,
       retryAfterMs: 0,
-      ...usage[i],
+      ...(usage[i] as Partial<ReportedLimit>),
     })),
   )
 }

@@ -4,6 +4,16 @@ import type { CostTerm, ReadCost } from './cost.ts'
 import type { Limit } from './limits.ts'
 import type { Policy, PolicyLimit, RequestPolicy, ResponseHead } from './policy.ts'
 
+declare const isWhole: unique symbol
+
+/** Whole milliseconds, as every wait is told: clocks and means may have fractions of them. */
+export type WholeMs = 0 | (number & { readonly [isWhole]: true })
+
+/** Rounds up, so that a caller who waits for as long need not wait again. */
+export function toWholeMs(ms: number): WholeMs {
+  return Math.ceil(ms) as WholeMs
+}
+
 /** One limit of one policy after a decision, as the library reports it. */
 export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
   /** Name of the policy. */
@@ -13,6 +23,9 @@ export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windo
 /** One limit after a decision, with its policy for refusals and statistics. */
 export interface ReportedLimit<P extends Policy = RequestPolicy> extends PolicyLimit, LimitState {
   readonly policy: P
+  readonly resetMs: WholeMs
+  readonly retryAfterMs: WholeMs
+  readonly penaltyMs?: WholeMs
   /** The cost would fit if nothing were reserved for higher priorities. */
   readonly isReserve: boolean
 }
@@ -38,10 +51,10 @@ export function reportLimits<P extends Policy>(
         isReserve: reserved > 0 && remaining >= cost,
         // Units reserved for higher priorities do not remain for this request.
         remaining: Math.max(0, remaining - reserved),
-        resetMs,
-        retryAfterMs,
+        resetMs: toWholeMs(resetMs),
+        retryAfterMs: toWholeMs(retryAfterMs),
       }
-      reports.push(penaltyMs === undefined ? report : { ...report, penaltyMs })
+      reports.push(penaltyMs === undefined ? report : { ...report, penaltyMs: toWholeMs(penaltyMs) })
     }
   }
   return reports
@@ -150,10 +163,10 @@ export type Refused = (
        * Time after which the same request is admitted if nothing else is charged, at least 1; for slots, a second at most,
        * because one is mostly free long before its deadline.
        */
-      readonly retryAfterMs: number
+      readonly retryAfterMs: WholeMs
     }
   /** The upstream is overloaded. */
-  | { readonly outcome: 'shed'; readonly retryAfterMs: number }
+  | { readonly outcome: 'shed'; readonly retryAfterMs: WholeMs }
   | Uncharged
   /** The upstream may read its path as another one, to which other policies apply. */
   | { readonly outcome: 'ambiguous_path' }

@@ -1,6 +1,7 @@
 /** Operations of the admin API: what they run on, and what their errors say. */
 import type { Engine } from '../../core/engine/engine.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
+import { toWholeMs } from '../../core/model/verdict.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { StatisticsStore } from '../../core/store/counters.ts'
@@ -57,5 +58,5 @@ export function toProblem(error: unknown): Problem {
 }
 
 export function createStoreProblem({ message }: StoreError): Problem {
-  return createTemporary('store_unavailable', 503, `Store unavailable: ${message}.`, 1_000)
+  return createTemporary('store_unavailable', 503, `Store unavailable: ${message}.`, toWholeMs(1_000))
 }

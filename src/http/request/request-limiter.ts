@@ -11,6 +11,7 @@ import {
   type ReportedLimit,
   reportLimits,
   SLOT_RETRY_MS,
+  toWholeMs,
   type Verdict,
 } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -61,7 +62,7 @@ export interface DecideOptions {
 const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
 
 /** Retry-After while the upstream is overloaded. */
-const SHED_RETRY_MS = 1_000
+const SHED_RETRY_MS = toWholeMs(1_000)
 
 export class RequestLimiter {
   readonly #engine: RequestLimiterOptions['engine']
@@ -167,7 +168,7 @@ export class RequestLimiter {
       return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
-    const retryAfterMs = Math.max(...enforced.map(findWaitMs))
+    const retryAfterMs = toWholeMs(Math.max(...enforced.map(findWaitMs)))
     const violated = enforced.filter(({ isReserve }) => !isReserve)
     return violated.length > 0
       ? { outcome: 'limited', limits, violated, retryAfterMs }

@@ -1,4 +1,5 @@
 /** Problems: error responses for people and programs (RFC 9457). */
+import type { WholeMs } from '../../core/model/verdict.ts'
 import type { NoTarget } from '../request/target.ts'
 
 /** The type of problems where no page explains them (RFC 9457 §4.2.1). */
@@ -116,7 +117,7 @@ export function createTemporary(
   code: ProblemCode,
   status: 429 | 503,
   detail: string,
-  waitMs: number,
+  waitMs: WholeMs,
   extensions?: Problem['extensions'],
 ): Problem {
   const type = status === 429 ? `${REGISTRY}#quota-exceeded` : `${REGISTRY}#temporary-reduced-capacity`

@@ -4,7 +4,7 @@ import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource, isInBody } from '../../core/model/identity-source.ts'
 import { formatWindow } from '../../core/model/limits.ts'
 import type { REFUSAL_STATUSES, RefusalSettings, RequestPolicy } from '../../core/model/policy.ts'
-import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
+import { type Refused, type ReportedLimit, toWholeMs } from '../../core/model/verdict.ts'
 import {
   createProblem,
   createProblemResponse,
@@ -17,7 +17,7 @@ import { findUnit } from './rate-limit-headers.ts'
 
 type Limited = Extract<Refused, { readonly violated: unknown }>
 
-const UNAVAILABLE_RETRY_MS = 1_000
+const UNAVAILABLE_RETRY_MS = toWholeMs(1_000)
 
 /** Styles and pictures, and nothing that runs or could send anything. */
 const PAGE = {

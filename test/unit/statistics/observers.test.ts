@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Reading } from '../../../src/core/model/identity-source.ts'
 import type { RequestPolicy } from '../../../src/core/model/policy.ts'
-import type { ReportedLimit, Verdict } from '../../../src/core/model/verdict.ts'
+import { type ReportedLimit, toWholeMs, type Verdict } from '../../../src/core/model/verdict.ts'
 import { createLabelReader, type LabelReader } from '../../../src/gateway/statistics/label.ts'
 import { createAnalyticsWriter, createRefusalLog } from '../../../src/gateway/statistics/observers.ts'
 import { loadConfig } from '../../../src/http/config/load-config.ts'
@@ -21,7 +21,7 @@ const LIMIT = {
   resetMs: 1,
   retryAfterMs: 70,
 } as ReportedLimit
-const LIMITED: Verdict = { outcome: 'limited', limits: [LIMIT], violated: [LIMIT], retryAfterMs: 70 }
+const LIMITED: Verdict = { outcome: 'limited', limits: [LIMIT], violated: [LIMIT], retryAfterMs: toWholeMs(70) }
 
 function observed(verdict: Verdict, cf?: unknown): Observed {
   const request = new Request('https://gateway.example/login/realm-of-a-caller?token=in-the-url', {
@@ -99,7 +99,7 @@ test('the refusal log logs a share of refusals, and no admissions', () => {
 
 test.each<[Verdict, object]>([
   [
-    { outcome: 'shed', retryAfterMs: 1_000 },
+    { outcome: 'shed', retryAfterMs: toWholeMs(1_000) },
     { outcome: 'shed', retryAfterMs: 1_000, callers: {} },
   ],
   [

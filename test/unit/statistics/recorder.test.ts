@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { StoreCharge } from '../../../src/core/model/charge.ts'
 import type { RequestPolicy } from '../../../src/core/model/policy.ts'
 import { StoreError } from '../../../src/core/model/store.ts'
-import type { ReportedLimit, Verdict } from '../../../src/core/model/verdict.ts'
+import { type ReportedLimit, toWholeMs, type Verdict } from '../../../src/core/model/verdict.ts'
 import { type Flush, SKETCH_CAPACITY } from '../../../src/core/store/counters.ts'
 import { MemoryStore } from '../../../src/core/store/memory/memory-store.ts'
 import { MemoryCounters } from '../../../src/core/store/memory/memory-tables.ts'
@@ -51,7 +51,7 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
 function limit(policy: RequestPolicy, retryAfterMs = 0, isReserve = false): ReportedLimit {
   const [first] = policy.limits
   if (!first) throw new Error('the policy has no limit')
-  return { ...first, policy, isReserve, remaining: 0, resetMs: 1, retryAfterMs }
+  return { ...first, policy, isReserve, remaining: 0, resetMs: toWholeMs(1), retryAfterMs: toWholeMs(retryAfterMs) }
 }
 
 function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-account' })) {
@@ -122,7 +122,7 @@ test('Recorder counts what each block has refused, by whom it is about', async (
 test('Recorder counts requests by outcome, and by policy and its pattern', async () => {
   const { recorder, context, wake, read } = subject()
   const limited: Verdict = {
-    ...{ outcome: 'limited', retryAfterMs: 9 },
+    ...{ outcome: 'limited', retryAfterMs: toWholeMs(9) },
     ...{ limits: [limit(login, 9), limit(trial)], violated: [limit(login, 9)] },
   }
   const verdicts: Verdict[] = [
@@ -132,10 +132,10 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
     limited,
     limited,
     {
-      ...{ outcome: 'deprioritized', retryAfterMs: 9 },
+      ...{ outcome: 'deprioritized', retryAfterMs: toWholeMs(9) },
       ...{ limits: [limit(login, 9, true), limit(trial)], violated: [limit(login, 9, true)] },
     },
-    { outcome: 'shed', retryAfterMs: 1 },
+    { outcome: 'shed', retryAfterMs: toWholeMs(1) },
     { outcome: 'unidentified', status: 401, policy: login },
     { outcome: 'invalid_cost', header: 'x-cost', max: 3 },
     { outcome: 'unavailable', degraded: 'closed' },
@@ -187,7 +187,12 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
     const { recorder, context, wake, flushes } = subject()
     const violated = [limit(login, 9)]
     for (let i = 0; i < callers; i++) {
-      const { trace, ...others } = observed({ outcome: 'limited', retryAfterMs: 9, limits: violated, violated })
+      const { trace, ...others } = observed({
+        outcome: 'limited',
+        retryAfterMs: toWholeMs(9),
+        limits: violated,
+        violated,
+      })
       const charges = trace.charges.map((charge) => ({ ...charge, digest: `caller-${i}` }))
       const request = new Request(`https://gateway.example/login/${i}?key=${i}`, { method: i % 2 ? 'POST' : 'PUT' })
       recorder.onDecided({ ...others, request, trace: { ...trace, charges } }, context)
@@ -343,7 +348,7 @@ test('Recorder reads once a minute the label of a caller that is refused, and wa
   let requested = 0
   const { clock, recorder, context, wake, read } = subject(async () => (requested++ === 0 ? 'ACME' : undefined))
   const limited: Verdict = {
-    ...{ outcome: 'limited', retryAfterMs: 9 },
+    ...{ outcome: 'limited', retryAfterMs: toWholeMs(9) },
     ...{ limits: [limit(login, 9)], violated: [limit(login, 9)] },
   }
   recorder.onDecided(observed(ADMITTED), context)

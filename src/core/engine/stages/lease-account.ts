@@ -218,7 +218,7 @@ export function repeatOutcome({ outcome, sentAtMs, untilMs }: RepeatedOutcome, n
     ...limit,
     resetMs: Math.max(0, resetMs - elapsedMs),
     // Before its pause ends, this isolate would only repeat itself.
-    retryAfterMs: retryAfterMs === 0 ? 0 : Math.ceil(Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs)),
+    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
   })
   return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((limits) => limits.map(age)) }
 }

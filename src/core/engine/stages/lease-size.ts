@@ -169,6 +169,11 @@ export function countMaxWaiting({ left, crowdPermits }: LeaseRoom): number {
   return Math.floor(Math.max(LEFT_SHARE * left, crowdPermits))
 }
 
+/** Finds how long an outcome is repeated while the next call is on its way: as a pause, no longer than a refusal may tell. */
+export function findRepeatMs(roundTripMs: number): number {
+  return Math.min(MAX_PAUSE_MS, findAheadMs(roundTripMs))
+}
+
 /** Finds the time until an isolate would call again for a crowded identity, if all made as many calls; 0 for others. */
 export function findPauseMs({ crowdPermits }: LeaseRoom, pace: number, { maxLeaseMs }: LeaseTerms): number {
   return crowdPermits < 1 ? 0 : Math.min(maxLeaseMs / 2, MAX_PAUSE_MS, crowdPermits / pace)

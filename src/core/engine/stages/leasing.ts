@@ -13,6 +13,7 @@ import {
   findAheadMs,
   findLeaseMs,
   findPauseMs,
+  findRepeatMs,
   findRoom,
   findTerms,
   findUsableMs,
@@ -291,7 +292,7 @@ export class Leasing {
     // No lease is longer than the windows of its charge allow, nor than those of the others.
     const maxMs = Math.min(...callers.map(({ terms }) => terms.maxLeaseMs))
     const leaseMs = more > 0 || keepMs > 0 ? Math.min(maxMs, Math.max(...neededMs)) : 0
-    if (shared.repeated) shared.repeated.untilMs = first.nowMs + findAheadMs(this.#roundTripMs)
+    if (shared.repeated) shared.repeated.untilMs = first.nowMs + findRepeatMs(this.#roundTripMs)
     try {
       const isLease = permits > 1 || leaseMs > 0
       const lasting = isLease && ({ action: 'take-up-to', permits, leaseMs } as const)
