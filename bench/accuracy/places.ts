@@ -4,8 +4,8 @@
  * gives the same counts.
  */
 
+import { type LeaseSize, withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
-import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'

@@ -3,7 +3,7 @@
  * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
  */
 
-import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
+import { createEarlyRefusals } from '../../src/core/engine/refusals/early-refusals.ts'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import type { SlotHold } from '../../src/core/model/verdict.ts'

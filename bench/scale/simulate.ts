@@ -4,8 +4,8 @@
  * gives the same figures.
  */
 import { Engine } from '../../src/core/engine/engine.ts'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
-import { withShards } from '../../src/core/engine/stages/shards.ts'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
+import { withShards } from '../../src/core/engine/places/shards.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import { Deadlines } from '../../src/core/runtime/call-context.ts'

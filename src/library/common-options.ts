@@ -1,5 +1,5 @@
 /** Options that limiters and middleware share. */
-import type { LeaseSize } from '../core/engine/stages/leases.ts'
+import type { LeaseSize } from '../core/engine/leases/with-leases.ts'
 import type { OnStoreError } from '../core/model/policy.ts'
 import { type Check, checkMethods, checkNow, checkText } from '../core/options/check-options.ts'
 import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../core/options/option-error.ts'

@@ -1,7 +1,7 @@
 /** Stores for limiters and middleware. */
-import type { GuardOptions } from '../core/engine/stages/guarded-place.ts'
-import { withHashSlots } from '../core/engine/stages/hash-slots.ts'
-import { findLayouts, SHARD_STATES, withShards } from '../core/engine/stages/shards.ts'
+import type { GuardOptions } from '../core/engine/places/guarded-place.ts'
+import { withHashSlots } from '../core/engine/places/hash-slots.ts'
+import { findLayouts, SHARD_STATES, withShards } from '../core/engine/places/shards.ts'
 import type { AlgorithmName } from '../core/model/limits.ts'
 import type { Policy } from '../core/model/policy.ts'
 import type { Shard, Store } from '../core/model/store.ts'

@@ -1,6 +1,6 @@
 /** Composes the limiter of a middleware from its options. */
 import { DecisionWatch } from '../core/engine/decision-watch.ts'
-import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
+import { createEarlyRefusals } from '../core/engine/refusals/early-refusals.ts'
 import { type Admitted, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
 import { sleep } from '../core/runtime/sleep.ts'
 import { GONE, withWatch } from '../http/request/rate-limit.ts'

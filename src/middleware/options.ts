@@ -1,6 +1,6 @@
 /** The options of a middleware, and their checks. */
 import * as v from 'valibot'
-import { withLeases } from '../core/engine/stages/leases.ts'
+import { withLeases } from '../core/engine/leases/with-leases.ts'
 import type { CostTerm } from '../core/model/cost.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'

@@ -1,6 +1,6 @@
 /** Two decisions over the same hash slots, in every order in which their calls can arrive. */
 import { describe, expect, test } from 'vitest'
-import { withHashSlots } from '../../src/core/engine/stages/hash-slots.ts'
+import { withHashSlots } from '../../src/core/engine/places/hash-slots.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'

@@ -1,8 +1,8 @@
 /** The law of leases of single charges: several tokens and one limit for all, in four isolates. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'

@@ -1,7 +1,7 @@
 /** The laws of several databases: what they count, also while some are added or removed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { findShard, withShards } from '../../src/core/engine/stages/shards.ts'
+import { findShard, withShards } from '../../src/core/engine/places/shards.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { type Shard, type Store, StoreError } from '../../src/core/model/store.ts'
 import { Calls } from '../support/calls.ts'

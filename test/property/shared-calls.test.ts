@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'

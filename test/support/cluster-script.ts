@@ -1,4 +1,4 @@
-import { withHashSlots } from '../../src/core/engine/stages/hash-slots.ts'
+import { withHashSlots } from '../../src/core/engine/places/hash-slots.ts'
 import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { storeWith } from './charges.ts'

@@ -1,4 +1,4 @@
-import { withShards } from '../../src/core/engine/stages/shards.ts'
+import { withShards } from '../../src/core/engine/places/shards.ts'
 import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 import type { Shard } from '../../src/core/model/store.ts'
 import { storeWith } from './charges.ts'

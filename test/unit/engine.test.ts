@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { DecisionWatch } from '../../src/core/engine/decision-watch.ts'
 import { Engine, scaleToLocalShare } from '../../src/core/engine/engine.ts'
-import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
+import { type LeaseSize, withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import type { StageWatch } from '../../src/core/engine/stages/stage.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'

@@ -1,8 +1,8 @@
 /** What many isolates tell of one hot identity near its limit, most of it without a call. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Charge, Decision } from '../../src/core/model/charge.ts'
 import { reportLimits, toWholeMs, type Verdict } from '../../src/core/model/verdict.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { type LeaseSize, withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
-import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import type { AlgorithmName } from '../../src/core/model/limits.ts'
 import { StoreError } from '../../src/core/model/store.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import { createReading } from '../../src/core/model/cost.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'

@@ -1,7 +1,7 @@
 /** createProtect(), above all for policies that count failures: from the decision to the charge after the response. */
 import { expect, test } from 'vitest'
 import { Engine } from '../../src/core/engine/engine.ts'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import type { DecisionRequest } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'

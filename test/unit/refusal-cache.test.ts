@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
+import { createEarlyRefusals } from '../../src/core/engine/refusals/early-refusals.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Engine, type EngineOptions } from '../../src/core/engine/engine.ts'
-import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import { withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
 import { createReading } from '../../src/core/model/cost.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../src/core/model/store.ts'

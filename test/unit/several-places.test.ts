@@ -1,7 +1,7 @@
 /** What stores of several places do with their clocks and circuits; test/property/cluster has the laws of their decisions. */
 import { expect, test } from 'vitest'
-import { withHashSlots } from '../../src/core/engine/stages/hash-slots.ts'
-import { withShards } from '../../src/core/engine/stages/shards.ts'
+import { withHashSlots } from '../../src/core/engine/places/hash-slots.ts'
+import { withShards } from '../../src/core/engine/places/shards.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'

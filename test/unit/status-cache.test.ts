@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { StatusCache } from '../../src/core/engine/stages/status-cache.ts'
+import { StatusCache } from '../../src/core/engine/refusals/status-cache.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { createCharge, take } from '../support/charges.ts'
 

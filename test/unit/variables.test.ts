@@ -1,6 +1,6 @@
 /** Each variable refuses its bad examples, and no message shows a secret: a variable without examples does not compile. */
 import { expect, test } from 'vitest'
-import { SHARD_STATES } from '../../src/core/engine/stages/shards.ts'
+import { SHARD_STATES } from '../../src/core/engine/places/shards.ts'
 import { NEVER_EMPTY } from '../../src/http/config/load-config.ts'
 import type { VariableName } from '../../src/http/config/variables.ts'
 import {

@@ -1,6 +1,6 @@
 /** Finds mistakes in a configuration file that Wrangler accepts. */
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { findTerms } from '../../core/engine/stages/lease-size.ts'
+import { findTerms } from '../../core/engine/leases/lease-size.ts'
 import { formatWindow } from '../../core/model/limits.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findLongestMs } from '../../http/config/shards.ts'

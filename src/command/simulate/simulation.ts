@@ -1,7 +1,7 @@
 /** Decides the requests of a log in order of their time, without a clock. */
 import { createHistogram } from 'node:perf_hooks'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import type { LeaseSize } from '../../core/engine/stages/leases.ts'
+import type { LeaseSize } from '../../core/engine/leases/with-leases.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
 import { createReading, createUntold } from '../../core/model/cost.ts'
 import { describeSource, type IdentitySource } from '../../core/model/identity-source.ts'

@@ -1,6 +1,6 @@
 /** Simulates several values of one setting on the same requests. */
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import type { LeaseSize } from '../../core/engine/stages/leases.ts'
+import type { LeaseSize } from '../../core/engine/leases/with-leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow } from '../../core/model/limits.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { readLimits } from '../../core/options/read-limits.ts'

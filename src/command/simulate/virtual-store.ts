@@ -1,6 +1,6 @@
 /** A store in virtual time that counts the calls and commands a real one would bill. */
 import { Engine } from '../../core/engine/engine.ts'
-import { type LeaseSize, withLeases } from '../../core/engine/stages/leases.ts'
+import { type LeaseSize, withLeases } from '../../core/engine/leases/with-leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../core/model/charge.ts'
 import type { AlgorithmName } from '../../core/model/limits.ts'
 import { ExpiringStates, MAX_KEYS } from '../../core/store/memory/expiring-states.ts'

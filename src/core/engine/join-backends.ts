@@ -2,8 +2,8 @@
 import type { Shard } from '../model/store.ts'
 import type { Backend } from '../store/backend.ts'
 import { addCounts, addTo, type Period, type StatisticsStore } from '../store/counters.ts'
-import type { GuardOptions } from './stages/guarded-place.ts'
-import { findLayouts, findShard, withShards } from './stages/shards.ts'
+import type { GuardOptions } from './places/guarded-place.ts'
+import { findLayouts, findShard, withShards } from './places/shards.ts'
 
 /**
  * Shares out limits by identity, and statistics by who counts them. Documents are kept in the first database.

@@ -1,6 +1,6 @@
 /** Finds out which of several databases answer, and when a change of them is complete. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { findLayouts } from '../../core/engine/stages/shards.ts'
+import { findLayouts } from '../../core/engine/places/shards.ts'
 import { type Circuit, type Shard, StoreError, type StorePlace } from '../../core/model/store.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import { type DocumentStore, NO_DOCUMENT, type StoredDocument } from '../../core/store/documents.ts'

@@ -1,5 +1,5 @@
 /** Creates what decides requests: the stages around the store, and the rules. */
-import { createEarlyRefusals } from '../../core/engine/stages/early-refusals.ts'
+import { createEarlyRefusals } from '../../core/engine/refusals/early-refusals.ts'
 import { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import { isRefusedEarly } from '../../http/request/charge-builder.ts'
 import { type ComposedLimiter, composeLimiter, type RequestLimiter } from '../../http/request/request-limiter.ts'
@@ -28,7 +28,7 @@ export async function createDecider(setting: Setting, stores: Stores): Promise<D
   // Runtime rules and questions for decisions may bring any policy.
   const isEarly = rules !== undefined || config.decideToken !== undefined || policies.some(isRefusedEarly)
   const leases = config.leases
-    ? (await import('../../core/engine/stages/leases.ts')).withLeases(config.leases)
+    ? (await import('../../core/engine/leases/with-leases.ts')).withLeases(config.leases)
     : undefined
   const composed = composeLimiter({
     ...{ policies, keyPrefix, ipv6Prefix, identitySecret, mergesParameters, exempt, localShare },

@@ -1,6 +1,6 @@
 /** Reads REDIS_SHARDS. Few gateways have several databases, so it is loaded on demand. */
 import * as v from 'valibot'
-import { SHARD_STATES } from '../../core/engine/stages/shards.ts'
+import { SHARD_STATES } from '../../core/engine/places/shards.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { HIDDEN, NAME, OptionError } from '../../core/options/option-error.ts'
 import { oneOf, parseJson, restToken, restUrl, strictTable, textLike } from './values.ts'

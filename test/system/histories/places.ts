@@ -1,6 +1,6 @@
 /** The real stores whose histories are recorded, each with a fault of its own. */
 
-import { withHashSlots } from '../../../src/core/engine/stages/hash-slots.ts'
+import { withHashSlots } from '../../../src/core/engine/places/hash-slots.ts'
 import type { AlgorithmName } from '../../../src/core/model/limits.ts'
 import type { Store } from '../../../src/core/model/store.ts'
 import { readLatestMs } from '../../../src/core/runtime/clocks.ts'

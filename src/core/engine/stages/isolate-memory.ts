@@ -1,10 +1,10 @@
 /** Puts around a store what one isolate remembers of it: the status of keys, refusals that it repeats, and leases. */
 import type { Store } from '../../model/store.ts'
 import type { Clocks } from '../../runtime/clocks.ts'
-import type { withLeases } from './leases.ts'
-import { type RepeatedRefusals, withRefusalCache } from './refusal-cache.ts'
+import type { withLeases } from '../leases/with-leases.ts'
+import { type RepeatedRefusals, withRefusalCache } from '../refusals/refusal-cache.ts'
+import { StatusCache } from '../refusals/status-cache.ts'
 import type { StageWatch } from './stage.ts'
-import { StatusCache } from './status-cache.ts'
 
 export interface IsolateMemoryOptions extends Pick<Clocks, 'now' | 'readSteadyMs'> {
   readonly repeats: RepeatedRefusals

@@ -4,7 +4,7 @@
  */
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { StoreCharge } from '../../model/charge.ts'
-import type { StatusCache } from './status-cache.ts'
+import type { StatusCache } from '../refusals/status-cache.ts'
 
 /** Windows are in effect longer by a lease, so it lasts no larger share of the shortest one. */
 const MAX_TERM_SHARE = 0.3

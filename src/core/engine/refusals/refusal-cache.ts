@@ -11,9 +11,9 @@ import { countsNewIdentities, findMinRemaining, hasPenalty } from '../../algorit
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import { decorate, type StageWatch } from '../stages/stage.ts'
 import type { CreateEarlyRefusals, EarlyRefusals, RepeatedRefusal } from './early-refusals.ts'
 import { ageUsage, countUnits, findLongestRetryMs, findStandingMs } from './refusal-memory.ts'
-import { decorate, type StageWatch } from './stage.ts'
 import type { StatusCache } from './status-cache.ts'
 
 /** The refusals to repeat: only those that are certain, or with `createEarlyRefusals` also those that may end early. */

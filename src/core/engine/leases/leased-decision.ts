@@ -11,9 +11,9 @@ import { countsNewIdentities } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
-import type { Lease } from './lease-account.ts'
-import { isHot } from './lease-size.ts'
-import type { Leasing, LeasingCaller } from './leasing.ts'
+import type { LeasingCaller } from './lease-plan.ts'
+import type { Leasing } from './leasing.ts'
+import type { Lease } from './shared-calls.ts'
 
 export class LeasedDecision {
   readonly #leasing: Leasing
@@ -50,7 +50,7 @@ export class LeasedDecision {
     const isAtHand = ({ account, nowMs }: LeasingCaller) => account.countLeft(nowMs) > 0
     const isComplete = callers.length + this.#permits.size === this.#request.charges.length && callers.every(isAtHand)
     for (const { charge, account, nowMs } of callers) {
-      const lease = account.take(nowMs, isComplete ? nowMs : nowMs + this.#leasing.parts.timeoutMs)
+      const lease = account.take(nowMs, isComplete ? nowMs : nowMs + this.#leasing.timeoutMs)
       if (lease) this.#permits.set(charge, lease)
     }
   }
@@ -61,12 +61,12 @@ export class LeasedDecision {
 
   /** Obtains permits of hot charges, all at once. @returns a decision if one is refused */
   async #obtain(others: readonly StoreCharge[]): Promise<Decision | undefined> {
-    const { store, parts } = this.#leasing
+    const { store } = this.#leasing
     // Whether an identity is new shows only where its charge is decided together with those of new ones.
     if (!store.isSplit?.(others) || others.some(countsNewIdentities)) return undefined
     const hot = others
       .flatMap((charge) => this.#callers.get(charge) ?? [])
-      .filter(({ charge, keepMs }) => keepMs > 0 && isHot(charge, parts.statuses))
+      .filter(({ charge, keepMs }) => keepMs > 0 && this.#leasing.isHot(charge))
     const refused = new Map<StoreCharge, Decision>()
     const obtain = async (caller: LeasingCaller) => {
       const { lease, ...decision } = await this.#leasing.obtain(caller)
@@ -116,11 +116,11 @@ export class LeasedDecision {
 
   /** Takes permits of charges that the store has decided. Where one call decides all, another one is made for hot ones. */
   #takeMore(callers: readonly LeasingCaller[]): void {
-    const { store, parts } = this.#leasing
+    const { store } = this.#leasing
     const isSplit = store.isSplit?.(this.#request.charges)
     // Permits that do not last while others are decided serve only where all charges have one.
     const used = callers.filter(({ charge, keepMs }) => {
-      return keepMs > 0 ? isSplit || isHot(charge, parts.statuses) : isSplit && this.#isLeased
+      return keepMs > 0 ? isSplit || this.#leasing.isHot(charge) : isSplit && this.#isLeased
     })
     this.#leasing.takeMore(used)
   }

@@ -2,8 +2,8 @@
 import { type Circuit, type Store, StoreError, type StorePlace, type StorePlaces } from '../../model/store.ts'
 import { readLatestMs } from '../../runtime/clocks.ts'
 import { consoleLog, type Log } from '../../runtime/log.ts'
-import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
-import { decorate } from './stage.ts'
+import { CircuitBreaker, withBreaker } from '../stages/circuit-breaker.ts'
+import { decorate } from '../stages/stage.ts'
 
 export interface GuardOptions {
   /** Deadline of a decision, in milliseconds. */

@@ -4,9 +4,9 @@ import type { Shard, Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { hashText } from '../../runtime/hash.ts'
 import { ChargeTimes } from '../../store/charge-times.ts'
+import { decorate } from '../stages/stage.ts'
 import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
 import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
-import { decorate } from './stage.ts'
 
 /** The states of shards that join or leave; one without a state stays. */
 export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]

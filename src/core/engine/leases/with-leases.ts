@@ -5,18 +5,19 @@
  * then expire, and count all the same.
  *
  * The unit is a charge: a request with several takes a permit for each that is leased. `leased-decision.ts` decides it.
- * `leasing.ts` takes permits; `lease-size.ts` computes how many, and for how long; `lease-account.ts` holds them, and knows
- * which requests share a call.
+ * `leasing.ts` knows the accounts of all identities, each of which holds permits (`lease-account.ts`) and the requests that
+ * share a call (`shared-calls.ts`). `lease-call.ts` makes one call, as `lease-plan.ts` and `lease-size.ts` plan it, by the
+ * clock of `lease-clock.ts`.
  */
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { countsEveryRequest } from '../../model/limits.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import type { RefusalCachingStore } from '../refusals/refusal-cache.ts'
+import { decorate } from '../stages/stage.ts'
 import { LeasedDecision } from './leased-decision.ts'
 import { type LeaseParts, Leasing } from './leasing.ts'
-import type { RefusalCachingStore } from './refusal-cache.ts'
-import { decorate } from './stage.ts'
 
 /** The most permits to take at once; `auto` takes as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
@@ -29,7 +30,7 @@ export function withLeases(size: LeaseSize): (store: RefusalCachingStore, parts:
       settle: (differences, chargedAtMs) => leasing.settle(differences, chargedAtMs),
       async delete(keys) {
         await store.delete(keys)
-        leasing.dropAccounts()
+        leasing.clock.endLeases()
       },
     })
   }
@@ -40,8 +41,8 @@ function decide(leasing: Leasing, request: DecisionRequest, context: CallContext
   const { action, permits, charges } = request
   if (action === 'peek') return leasing.store.decide(request, context)
   if (!context || action !== 'take' || permits !== 1 || !charges.some(canLease)) return leasing.ask(request, context)
-  const nowMs = leasing.readClock()
-  const timeoutMs = charges.length === 1 ? 0 : leasing.parts.timeoutMs
+  const nowMs = leasing.clock.read()
+  const timeoutMs = charges.length === 1 ? 0 : leasing.timeoutMs
   const callers = charges.filter(canLease).map((charge) => leasing.createCaller(charge, nowMs, context, timeoutMs))
   const [only] = callers
   if (only && charges.length === 1) return leasing.decideFor(only)

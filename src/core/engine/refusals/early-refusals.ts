@@ -12,9 +12,9 @@ import { countsNewIdentities, detectsNewIdentities, isUnused } from '../../algor
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import { decideSome } from '../stages/stage.ts'
 import { IdentityMemory } from './identity-memory.ts'
 import { countUnits, type Refusal } from './refusal-memory.ts'
-import { decideSome } from './stage.ts'
 import type { StatusCache } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a second, before others are answered by what is known of them. */
