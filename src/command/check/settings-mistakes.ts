@@ -1,11 +1,11 @@
 /** Finds mistakes in a configuration file that Wrangler accepts. */
-import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { findTerms } from '../../core/engine/leases/lease-size.ts'
 import { formatWindow } from '../../core/model/limits.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findLongestMs } from '../../http/config/shards.ts'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../http/config/variables.ts'
-import { mustAwaitResponse } from '../../http/request/charge-builder.ts'
+import { isHeldOpen } from '../../http/request/charge-builder.ts'
 import { locate } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
@@ -126,7 +126,7 @@ function* findVariableMistakes(config: Config, settings: Settings): Iterable<Fin
   if (moving.length > 0) {
     const message = `${moving.join(', ')}: what moves is counted in two databases`
     const waitFor = `all isolates have had this for ${formatWindow(findLongestMs(limiting))}, the longest time of a count`
-    const held = limiting.filter((policy) => holdsSlots(policy) || mustAwaitResponse(policy)).map(({ name }) => name)
+    const held = limiting.filter(isHeldOpen).map(({ name }) => name)
     const end = held.length > 0 ? `, and WebSockets and streams by ${held.join(', ')} that began before have ended` : ''
     const hint = `Once ${waitFor}${end}, leave out what has left, and "state": /_sluice/health says when.`
     yield { code: 'moving-shards', message, hint, at: at('REDIS_SHARDS') }

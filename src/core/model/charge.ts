@@ -64,7 +64,7 @@ export interface LimitState {
   readonly remaining: number
   /** Time until more than `remaining` can be used. */
   readonly resetMs: number
-  /** Time until the cost fits, for `take-up-to` that of one permit; 0 if it does. For `record`, as it was before. */
+  /** Time until the cost fits, told in whole milliseconds, for `take-up-to` that of one permit; 0 if it does. For `record`, as it was before. */
   readonly retryAfterMs: number
   /** Time until the penalty of this charge ends, if there is one. `retryAfterMs` is then at least as long. */
   readonly penaltyMs?: number

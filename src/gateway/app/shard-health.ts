@@ -1,12 +1,12 @@
 /** Finds out which of several databases answer, and when a change of them is complete. */
-import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { findLayouts } from '../../core/engine/places/shards.ts'
 import { type Circuit, type Shard, StoreError, type StorePlace } from '../../core/model/store.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import { type DocumentStore, NO_DOCUMENT, type StoredDocument } from '../../core/store/documents.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findLongestMs } from '../../http/config/shards.ts'
-import { mustAwaitResponse } from '../../http/request/charge-builder.ts'
+import { isHeldOpen } from '../../http/request/charge-builder.ts'
+import { formatLayout, nameShardDocuments, OPEN_REPORT_MS } from './open-responses.ts'
 
 /** Isolates with the settings of before decide for at most so long after a deploy. */
 const ROLLOUT_MS = 60_000
@@ -22,7 +22,10 @@ export interface PlaceHealth {
 export interface LayoutHealth {
   /** Milliseconds since the Unix epoch. */
   readonly sinceMs: number
-  /** When what moves has been counted in both places for a longest window, and a minute more; null if nothing moves. */
+  /**
+   * When what moves has been counted in both places for a longest window, and a minute more; null if nothing moves. It is
+   * later while responses are open that began before.
+   */
   readonly completeAtMs: number | null
   /** A change that may lose counts or rules, or that waits for something to end; null once that is over. */
   readonly warning: string | null
@@ -39,11 +42,12 @@ export type ShardHealthReader = Awaited<ReturnType<typeof openShardHealth>>
 /** @returns finds out how late the last of the databases answers, and how each does */
 export async function openShardHealth({ config, backend, now }: ShardHealthOptions) {
   const { keyPrefix, policies, shards = [] } = config
-  const key = `${keyPrefix}:shards`
-  const places = (await backend.documentsOfEach?.(key)) ?? [await backend.documents(key)]
-  // Isolates of before know only the old place, and nobody knows until when: a WebSocket may last for days.
-  const held = policies.filter((policy) => holdsSlots(policy) || mustAwaitResponse(policy)).map(({ name }) => name)
-  const longestMs = findLongestMs(policies) + ROLLOUT_MS
+  const names = nameShardDocuments(keyPrefix)
+  const open = async (key: string) => (await backend.documentsOfEach?.(key)) ?? [await backend.documents(key)]
+  const [places, openings] = [await open(names.layout), await open(names.open)]
+  const held = policies.filter(isHeldOpen).map(({ name }) => name)
+  // What is open is told of after a while.
+  const longestMs = findLongestMs(policies) + ROLLOUT_MS + (held.length > 0 ? OPEN_REPORT_MS : 0)
   const { byName } = backend.limits.places ?? { byName: new Map<string, StorePlace>() }
   let hasWritten = false
 
@@ -62,7 +66,7 @@ export async function openShardHealth({ config, backend, now }: ShardHealthOptio
     const reachable = Object.values(health).every((place) => place.reachable)
     const rttMs = reachable ? now() - startedAtMs : null
     try {
-      const layout = await readLayout({ places, shards, longestMs, held, hasWritten })
+      const layout = await readLayout({ places, openings, shards, longestMs, held, hasWritten })
       hasWritten = true
       return { reachable, rttMs, shards: health, layout }
     } catch (error) {
@@ -77,6 +81,8 @@ type States = Readonly<Record<string, string>>
 interface LayoutParts {
   /** Each database has the document, so that another first one is noticed, which is without rules. */
   readonly places: readonly DocumentStore[]
+  /** Written while responses are open that began with another layout. */
+  readonly openings: readonly DocumentStore[]
   readonly shards: readonly Shard[]
   /** After which all counts have expired that isolates of before may have made. */
   readonly longestMs: number
@@ -86,17 +92,19 @@ interface LayoutParts {
 }
 
 /** Reads when the layout was first seen, and writes it unless another isolate has. */
-async function readLayout({ places, shards, longestMs, held, hasWritten }: LayoutParts): Promise<LayoutHealth> {
-  const states = shards.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map(({ name, state = '' }) => [name, state])
-  const text = JSON.stringify(Object.fromEntries(states))
+async function readLayout({
+  places,
+  openings,
+  shards,
+  longestMs,
+  held,
+  hasWritten,
+}: LayoutParts): Promise<LayoutHealth> {
+  const text = formatLayout(shards)
   // Rules are in the first.
   const actor = shards[0]?.name ?? ''
-  const found = await Promise.all(
-    places.map(
-      async (documents, at) =>
-        (await (at === 0 ? documents.read() : ignoreStoreError(documents.read()))) ?? NO_DOCUMENT,
-    ),
-  )
+  const [found, opened] = await Promise.all([readEach(places), readEach(openings)])
+  const openAtMs = Math.max(...opened.map(({ atMs }) => atMs))
   const latest = found.reduce((a, b) => (b.atMs > a.atMs ? b : a))
   // Databases write it at slightly different times, of which the first one's counts.
   let newest: Pick<StoredDocument, 'actor' | 'atMs' | 'comment' | 'text'> =
@@ -105,8 +113,8 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
   const isChanged = newest.text !== text || newest.actor !== actor
   if (isChanged && (!hasWritten || Date.now() > newest.atMs + ROLLOUT_MS)) {
     const before = newest
-    const isSoon = Date.now() < before.atMs + longestMs
-    const loss = before.text === '' ? '' : findLoss(JSON.parse(before.text), Object.fromEntries(states), isSoon)
+    const isSoon = Date.now() < Math.max(before.atMs, openAtMs) + longestMs
+    const loss = before.text === '' ? '' : findLoss(JSON.parse(before.text), JSON.parse(text), isSoon)
     const isOther = before.actor !== '' && before.actor !== actor
     const rules = isOther ? `${actor} is the first now, and rules and blocks are in ${before.actor}` : ''
     const comment = [rules, loss].filter(Boolean).join('; ')
@@ -124,15 +132,24 @@ async function readLayout({ places, shards, longestMs, held, hasWritten }: Layou
   const isOver = Date.now() >= sinceMs + longestMs
   const { isMoving } = findLayouts(shards)
   const waits =
-    isMoving && held.length > 0
-      ? `what began before this change is counted in its old place alone until it ends, by ${held.join(', ')}`
+    isMoving && openAtMs > sinceMs && Date.now() < openAtMs + ROLLOUT_MS
+      ? `responses that began before this change are open, and counted in their old place alone, by ${held.join(', ')}`
       : ''
   const warnings = [isOver ? '' : comment, waits].filter(Boolean)
   return {
     sinceMs,
-    completeAtMs: isMoving ? sinceMs + longestMs : null,
+    completeAtMs: isMoving ? Math.max(sinceMs, openAtMs) + longestMs : null,
     warning: warnings.join('; ') || null,
   }
+}
+
+function readEach(places: readonly DocumentStore[]): Promise<readonly StoredDocument[]> {
+  return Promise.all(
+    places.map(async (documents, at) => {
+      const reading = documents.read()
+      return (await (at === 0 ? reading : ignoreStoreError(reading))) ?? NO_DOCUMENT
+    }),
+  )
 }
 
 /** Waits for a call to another database: the first one is enough while others are unavailable. */

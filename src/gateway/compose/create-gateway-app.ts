@@ -2,7 +2,7 @@
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Environment, isBinding, type Service } from '../../http/config/load-config.ts'
-import { isKnownAtEnd } from '../../http/request/charge-builder.ts'
+import { isHeldOpen, isKnownAtEnd } from '../../http/request/charge-builder.ts'
 import type { RouteHandler } from '../api/route.ts'
 import { type App, type AppOptions, createApp, type GatewayContext } from '../app/app.ts'
 import { countBodies } from '../app/count-bodies.ts'
@@ -44,12 +44,16 @@ export async function createGatewayApp(
         now,
       })
     : undefined
+  const watchOpen =
+    config.store === 'redis' && (config.rules !== undefined || config.policies.some(isHeldOpen))
+      ? (await import('../app/open-responses.ts')).createOpenWatch({ config, backend, now })
+      : undefined
   const { timers, isOwnEnvironment } = host
   const options: AppOptions = {
     ...{ config, viaName, limiter, health, observer, readHealth, routes, operators, now, log },
     ...{ timers, isOwnEnvironment },
     proxy: config.rewritesLocation ? rewriteLocations(forward, config) : forward,
-    followResponse,
+    ...{ followResponse, watchOpen },
     middleware: decisions ? [decisions.refuseStray(() => app)] : [],
   }
   const readable = config.corsOrigins

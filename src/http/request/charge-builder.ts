@@ -186,6 +186,11 @@ export function mustAwaitResponse(policy: RequestPolicy): boolean {
   return policy.actualCost !== undefined || isChargedLater(policy)
 }
 
+/** Tests that a policy charges or holds for as long as a request is open. */
+export function isHeldOpen(policy: RequestPolicy): boolean {
+  return holdsSlots(policy) || mustAwaitResponse(policy)
+}
+
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */
 export function isRefusedEarly(policy: RequestPolicy): boolean {
   const { cost, actualCost } = policy

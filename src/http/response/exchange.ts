@@ -42,6 +42,8 @@ export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
 export interface Answered extends Admitted {
   /** To be settled when the response has ended, and before slots are released. */
   readonly cost?: ResponseCost
+  /** To be called when all is charged and released. */
+  readonly close?: () => void
 }
 
 /** RFC 9110 §15.6.5 */

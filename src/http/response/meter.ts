@@ -85,7 +85,7 @@ export function createMeter(
  * `ending` says why the body has not ended, if so
  */
 export function trackCharges(
-  { cost, hold }: Pick<Answered, 'cost' | 'hold'>,
+  { cost, hold, close }: Pick<Answered, 'cost' | 'hold' | 'close'>,
   meter: Meter | undefined,
   { waitUntil, timers = globalThis }: Pick<CallContext, 'waitUntil' | 'timers'>,
 ): (ending?: UntoldReason) => Promise<void> {
@@ -97,6 +97,7 @@ export function trackCharges(
       await meter?.end(ending)
       if (meter) await cost?.settle(meter.read)
     } finally {
+      close?.()
       await hold?.release()
     }
   }
