@@ -2,10 +2,12 @@
 import type { DecisionRequest } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import { groupBy } from '../../runtime/lists.ts'
 import { ChargeTimes } from '../../store/charge-times.ts'
 import { decorate } from '../stages/stage.ts'
 import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
-import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
+import { type Keyed, readTag } from './keys.ts'
+import { decideInPlaces } from './split-decision.ts'
 
 export interface HashSlotsOptions extends GuardOptions {
   /** If false, the answer CROSSSLOT makes it true: some clusters are behind one address. */

@@ -3,10 +3,12 @@ import type { Decision, DecisionRequest } from '../../model/charge.ts'
 import type { Shard, Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { hashText } from '../../runtime/hash.ts'
+import { groupBy } from '../../runtime/lists.ts'
 import { ChargeTimes } from '../../store/charge-times.ts'
 import { decorate } from '../stages/stage.ts'
 import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
-import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
+import { type Keyed, readTag } from './keys.ts'
+import { decideInPlaces } from './split-decision.ts'
 
 /** The states of shards that join or leave; one without a state stays. */
 export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]

@@ -5,6 +5,7 @@ import type { PenaltySettings } from '../../model/limits.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import { MAX_AFTER } from '../../options/policy-options.ts'
 import { type CallContext, Deadlines } from '../../runtime/call-context.ts'
+import { groupBy } from '../../runtime/lists.ts'
 import type { Log } from '../../runtime/log.ts'
 import { isCharged } from '../engine.ts'
 import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
@@ -121,7 +122,7 @@ class Mirror {
     charges: readonly StoreCharge[],
     work: (charges: StoreCharge[], atMs: number | undefined) => Promise<void>,
   ): void {
-    for (const [charge, own] of Map.groupBy(charges, (charge) => this.#mirroredCharges.get(charge))) {
+    for (const [charge, own] of groupBy(charges, (charge) => this.#mirroredCharges.get(charge))) {
       const done = charge?.atMs.then((atMs) => work(own, atMs))
       if (done) this.#continueWith(done, charge?.context)
     }

@@ -3,6 +3,7 @@ import type { Correction } from '../../algorithms/corrections.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
+import { groupBy } from '../../runtime/lists.ts'
 import { drawNumber } from '../../runtime/random.ts'
 import type { Backend } from '../backend.ts'
 import { ChargeTimes } from '../charge-times.ts'
@@ -176,7 +177,7 @@ export class DurableObjectStore implements Store {
   }
 
   async #correct(corrections: readonly Correction[], timeoutMs = this.#timeoutMs): Promise<void> {
-    const byKey = Map.groupBy(corrections, ({ charge }) => charge.key)
+    const byKey = groupBy(corrections, ({ charge }) => charge.key)
     const calls = [...byKey].map(([key, own]) => {
       const sent = own.map((correction) => ({ ...correction, charge: toObjectCharge(correction.charge) }))
       return this.#objects.correct(key, sent)

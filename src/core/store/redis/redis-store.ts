@@ -3,8 +3,8 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.
 import type { AlgorithmName } from '../../model/limits.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
 import type { CallContext, Deadlines } from '../../runtime/call-context.ts'
+import { mapList } from '../../runtime/lists.ts'
 import { Lru } from '../../runtime/lru.ts'
-import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
 import { createReplyError, RedisCalls, type RedisCallsOptions, type Script, toScript } from './redis-calls.ts'
 import {
