@@ -12,6 +12,9 @@ export interface CallContext {
 /** The functions that set timers. */
 export type Timers = Pick<typeof globalThis, 'setTimeout' | 'clearTimeout' | 'setInterval' | 'clearInterval'>
 
+/** Reports that a request is open that is charged, or holds slots. @returns to be called when it has ended */
+export type StartReports = (context: Pick<CallContext, 'waitUntil' | 'timers'>) => () => void
+
 export const TOO_LATE = Symbol('too late')
 
 /** A timer that is so late was held up: by a computation, or because the machine slept. */

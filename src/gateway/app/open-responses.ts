@@ -3,11 +3,10 @@
  * where it was started to, which is not where others look once the change is complete: so it says that they are open.
  */
 import type { Shard } from '../../core/model/store.ts'
-import type { Timers } from '../../core/runtime/call-context.ts'
+import type { StartReports, Timers } from '../../core/runtime/call-context.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import { NO_DOCUMENT } from '../../core/store/documents.ts'
 import type { Config } from '../../http/config/load-config.ts'
-import type { WatchOpen } from '../../http/response/protect.ts'
 
 /** A response that lasts so long is told of, and again each time; two isolates that tell at once are told of once. */
 export const OPEN_REPORT_MS = 20_000
@@ -30,7 +29,11 @@ export interface OpenResponsesOptions {
 }
 
 /** Watches the responses of an isolate. Its latest report is plain data, since no request may await one of another. */
-export function createOpenWatch({ config: { keyPrefix, shards = [] }, backend, now }: OpenResponsesOptions): WatchOpen {
+export function createOpenReports({
+  config: { keyPrefix, shards = [] },
+  backend,
+  now,
+}: OpenResponsesOptions): StartReports {
   const names = nameShardDocuments(keyPrefix)
   const own = formatLayout(shards)
   let reportedAtMs = Number.NEGATIVE_INFINITY
@@ -49,7 +52,7 @@ export function createOpenWatch({ config: { keyPrefix, shards = [] }, backend, n
     await documents.write({ text: '{}', expectedVersion: version, actor: '', comment: '', kept: 1 })
   }
 
-  return function watchOpen({ waitUntil, timers = globalThis as Timers }) {
+  return function startReports({ waitUntil, timers = globalThis as Timers }) {
     const reports = timers.setInterval(() => waitUntil(report()), OPEN_REPORT_MS)
     return () => timers.clearInterval(reports)
   }

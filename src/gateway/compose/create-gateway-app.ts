@@ -44,16 +44,16 @@ export async function createGatewayApp(
         now,
       })
     : undefined
-  const watchOpen =
+  const startReports =
     config.store === 'redis' && (config.rules !== undefined || config.policies.some(isHeldOpen))
-      ? (await import('../app/open-responses.ts')).createOpenWatch({ config, backend, now })
+      ? (await import('../app/open-responses.ts')).createOpenReports({ config, backend, now })
       : undefined
   const { timers, isOwnEnvironment } = host
   const options: AppOptions = {
     ...{ config, viaName, limiter, health, observer, readHealth, routes, operators, now, log },
     ...{ timers, isOwnEnvironment },
     proxy: config.rewritesLocation ? rewriteLocations(forward, config) : forward,
-    ...{ followResponse, watchOpen },
+    ...{ followResponse, startReports },
     middleware: decisions ? [decisions.refuseStray(() => app)] : [],
   }
   const readable = config.corsOrigins

@@ -1,7 +1,7 @@
 /** Takes a request to its response: decides it, has it answered, and sets headers. */
 import { createUntold } from '../../core/model/cost.ts'
 import type { Admitted, Verdict } from '../../core/model/verdict.ts'
-import type { CallContext } from '../../core/runtime/call-context.ts'
+import type { StartReports } from '../../core/runtime/call-context.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { DecisionTrace, RequestLimiter } from '../request/request-limiter.ts'
@@ -23,15 +23,12 @@ export interface ProtectOptions {
   readonly followResponse: FollowResponse | undefined
   /** True where a proxy keeps the responses of the API: what they would tell is untold. */
   readonly isUnseen?: boolean
-  readonly watchOpen?: WatchOpen | undefined
+  readonly startReports?: StartReports | undefined
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
   readonly now: () => number
   readonly observer?: Observer | undefined
 }
-
-/** Watches a request that is charged, or holds slots, until it has ended. @returns to be called then */
-export type WatchOpen = (context: Pick<CallContext, 'waitUntil' | 'timers'>) => () => void
 
 /**
  * Answers a request as its verdict says, with a response whose headers can be changed.
@@ -40,7 +37,7 @@ export type WatchOpen = (context: Pick<CallContext, 'waitUntil' | 'timers'>) => 
 export type Responder = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, followResponse, isUnseen = false, watchOpen, headerFormat, now, observer } = options
+  const { limiter, health, followResponse, isUnseen = false, startReports, headerFormat, now, observer } = options
 
   return async function protect(exchange: Exchange<AbortableRequest>, answer: Responder): Promise<Response> {
     const { request, context } = exchange
@@ -74,7 +71,7 @@ export function createProtect(options: ProtectOptions) {
     const { request, context } = exchange
     const verdict = followResponse ? keepSlots(admitted, context) : admitted
     const { settlement } = verdict
-    const close = verdict.hold || settlement ? watchOpen?.(context) : undefined
+    const close = verdict.hold || settlement ? startReports?.(context) : undefined
     const mustAnswer = settlement !== undefined && !settlement.isAborted
     const onHead = trackResponse(exchange, verdict, options)
     const startMs = now()
