@@ -187,7 +187,7 @@ test('withShards() releases, renews and deletes what moves in both databases', a
       return request.charges
     }
     const listLeft = async () => {
-      const left: number[] = []
+      const left: (number | undefined)[] = []
       for (const each of [stores.a, stores.b]) {
         left.push(...remainingIn(await each.decide(take([charge], { action: 'peek' }))))
       }

@@ -15,6 +15,6 @@ test.each([
 ])('resolveOverride() rounds limits times %d down, to 1 at least', (multiplier, expected) => {
   const [policy] = readRulePolicies(ENV, [{ name: 'api', limits: '5/1s, 11/1m' }]) as [RequestPolicy]
   const override = { id: 'o', target: { kind: 'identity' }, multiplier } as never
-  const resolved = resolveOverride(override, policy, policy.limits) as { limits: { limit: number }[] }
-  expect(resolved.limits.map(({ limit }) => limit)).toEqual(expected)
+  const resolved = resolveOverride(override, policy, policy.limits)
+  expect(resolved).toMatchObject({ limits: expected.map((limit) => ({ limit })) })
 })
