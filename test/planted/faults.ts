@@ -320,4 +320,32 @@ export const FAULTS: readonly Fault[] = [
     replace: "response.listenerCount('unpipe') > 0 || 'stream' in response",
     tests: ['test/middleware/node/http2'],
   },
+  {
+    name: 'step-back-keeps-leases',
+    file: 'src/core/engine/stages/leasing.ts',
+    find: '      this.dropAccounts()\n',
+    replace: '',
+    tests: ['test/unit/leases', 'test/unit/leased-decision', 'test/property/leases'],
+  },
+  {
+    name: 'denied-sibling-may-still-charge',
+    file: 'src/core/store/durable-object/limit-machine.ts',
+    find: 'if (wasGranted === undefined) this.#remember(id, false, nowMs)',
+    replace: '',
+    tests: ['test/unit/limit-machine', 'test/unit/limit-object', 'test/property/objects', 'test/property/object-clock'],
+  },
+  {
+    name: 'reservation-charged-after-its-end',
+    file: 'src/core/store/durable-object/limit-machine.ts',
+    find: '#wasGranted(shared.id, nowMs) !== undefined',
+    replace: '#wasGranted(shared.id, nowMs) === true',
+    tests: ['test/unit/limit-machine', 'test/unit/limit-object', 'test/property/objects'],
+  },
+  {
+    name: 'refusal-of-another-cost',
+    file: 'src/core/engine/stages/refusal-memory.ts',
+    find: 'one.units === units && !one.mayEndEarly',
+    replace: '!one.mayEndEarly',
+    tests: ['test/unit/refusal-cache', 'test/property/refusals'],
+  },
 ]
