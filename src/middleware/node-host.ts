@@ -167,8 +167,8 @@ function followResponse(
   if (res.headersSent) onAnswered()
   else onHeaders(res, () => report(onAnswered()))
   followed.onClose(() => {
-    // What stands for a response in tests may write no head.
-    if (!final && res.writableFinished) report(onAnswered())
+    // What stands for a response in tests may write no head. One of HTTP/2 finishes, too, if its client leaves it.
+    if (!final && res.writableEnded && res.writableFinished) report(onAnswered())
     if (final?.cost && !res.writableEnded && !isAborted) {
       return followed.onEnded(MAX_READ_ON_MS, (isLate) => finish(isLate ? 'too_late' : 'left'))
     }

@@ -4,6 +4,8 @@ export interface Fault {
   /** Stands in the file once. */
   readonly find: string
   readonly replace: string
+  /** Parts of the paths of test files that must find it, within seconds; left out, all of `npm test`. */
+  readonly tests?: readonly string[]
 }
 
 /** Mistakes that somebody could make, one of each kind that would hurt most. */
@@ -137,7 +139,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'next-shard-tells-new-identities',
-    file: 'src/core/engine/places/split-decision.ts',
+    file: 'src/core/engine/places/split-plan.ts',
     find: '!place.isNext && detectsIdentities(charge)',
     replace: 'detectsIdentities(charge)',
   },
@@ -218,5 +220,132 @@ export const FAULTS: readonly Fault[] = [
     file: 'src/gateway/callers/caller-charges.ts',
     find: 'const used = Math.max(limit - remaining, room - (roomy[other]?.[at]?.remaining ?? room))',
     replace: 'const used = limit - remaining',
+  },
+  {
+    name: 'leases-outlive-their-window',
+    file: 'src/core/engine/leases/lease-size.ts',
+    find: "lease === 'windowed'",
+    replace: "lease === ('none' as never)",
+    tests: ['test/unit/leases'],
+  },
+  {
+    name: 'waiter-beyond-grant',
+    file: 'src/core/engine/leases/lease-call.ts',
+    find: 'isEnded ? 0 : granted - own',
+    replace: 'isEnded ? 0 : granted',
+    tests: ['test/property/shared-calls'],
+  },
+  {
+    name: 'kept-permit-after-step-back',
+    file: 'src/core/engine/leases/leasing.ts',
+    find: 'return this.clock.read() < expiresAtMs && generation === this.clock.generation',
+    replace: 'return this.clock.read() < expiresAtMs && generation <= this.clock.generation',
+    tests: ['test/unit/leased-decision'],
+  },
+  {
+    name: 'late-decision-admits',
+    file: 'src/core/engine/engine.ts',
+    find: 'ageMs <= this.#options.storeTimeoutMs',
+    replace: 'ageMs <= 2 * this.#options.storeTimeoutMs',
+    tests: ['test/unit/request-limiter'],
+  },
+  {
+    name: 'shard-settled-at-another-time',
+    file: 'src/core/engine/places/shards.ts',
+    find: 'times.findEarliest(own, chargedAtMs)',
+    replace: 'chargedAtMs',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'moving-slot-released-in-old-place',
+    file: 'src/core/engine/places/shards.ts',
+    find: 'store.release(own)',
+    replace: 'store.release(own.filter((item) => findNow(item).store === store))',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'moving-key-deleted-in-old-place',
+    file: 'src/core/engine/places/shards.ts',
+    find: 'store.delete(own)',
+    replace: 'store.delete(own.filter((item) => findNow(item).store === store))',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'charges-after-split-deadline',
+    file: 'src/core/engine/places/split-decision.ts',
+    find: 'split.isOver = true',
+    replace: 'split.isOver = false',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'earliest-is-latest',
+    file: 'src/core/store/charge-times.ts',
+    find: 'return Math.min(...differences',
+    replace: 'return Math.max(...differences',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'shards-never-split',
+    file: 'src/core/engine/places/shards.ts',
+    find: 'locate(charges).length > 1',
+    replace: 'locate(charges).length < 0',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'slots-never-split',
+    file: 'src/core/engine/places/hash-slots.ts',
+    find: 'groupBy(charges, readTag).size > 1',
+    replace: 'groupBy(charges, readTag).size < 0',
+    tests: ['test/unit/several-places'],
+  },
+  {
+    name: 'override-keeps-cache',
+    file: 'src/gateway/rules/override.ts',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text.
+    find: "plan: `${plan ?? ''} =${limits.map(({ limit }) => limit)}`,",
+    replace: '...(plan !== undefined && { plan }),',
+    tests: ['test/unit/rule-index'],
+  },
+  {
+    name: 'multiplier-rounds-up',
+    file: 'src/gateway/rules/override.ts',
+    find: 'Math.floor(limit * multiplier)',
+    replace: 'Math.ceil(limit * multiplier)',
+    tests: ['test/unit/rules/override'],
+  },
+  {
+    name: 'http2-callback-not-awaited',
+    file: 'src/middleware/node-response.ts',
+    find: "response.listenerCount('unpipe') > 0",
+    replace: "response.listenerCount('unpipe') > 0 || 'stream' in response",
+    tests: ['test/middleware/node/http2'],
+  },
+  {
+    name: 'step-back-keeps-leases',
+    file: 'src/core/engine/leases/lease-clock.ts',
+    find: '      this.endLeases()\n',
+    replace: '',
+    tests: ['test/unit/leases', 'test/unit/leased-decision', 'test/property/leases'],
+  },
+  {
+    name: 'denied-sibling-may-still-charge',
+    file: 'src/core/store/durable-object/limit-machine.ts',
+    find: 'if (wasGranted === undefined) this.#remember(id, false, nowMs)',
+    replace: '',
+    tests: ['test/unit/limit-machine', 'test/unit/limit-object', 'test/property/objects', 'test/property/object-clock'],
+  },
+  {
+    name: 'reservation-charged-after-its-end',
+    file: 'src/core/store/durable-object/limit-machine.ts',
+    find: '#wasGranted(shared.id, nowMs) !== undefined',
+    replace: '#wasGranted(shared.id, nowMs) === true',
+    tests: ['test/unit/limit-machine', 'test/unit/limit-object', 'test/property/objects'],
+  },
+  {
+    name: 'refusal-of-another-cost',
+    file: 'src/core/engine/refusals/refusal-memory.ts',
+    find: 'one.units === units && !one.mayEndEarly',
+    replace: '!one.mayEndEarly',
+    tests: ['test/unit/refusal-cache', 'test/property/refusals'],
   },
 ]

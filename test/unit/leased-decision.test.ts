@@ -116,6 +116,15 @@ test('LeasedDecision: a permit that expires while others are decided admits noth
   expect(requested.some(({ charges }) => charges[0]?.key === token.key)).toBe(true)
 })
 
+test('LeasedDecision: a permit admits nothing if the clock has stepped back while others were decided', async () => {
+  const { clock, leases, all, decide } = await subject()
+  const deciding = leases.decide(take([createToken(), all]), callContext())
+  clock.now -= 1
+  await expect(deciding).rejects.toThrow('a permit expired')
+  // The next one is decided by the store, like every other whose permits have been dropped.
+  expect(await decide(createToken(), all)).toMatchObject({ granted: 1, nowMs: clock.now - 1 })
+})
+
 test('LeasedDecision: each charge is settled at the time of its own decision', async () => {
   const { clock, settledAtMs, leases, all, decide } = await subject()
   const token = createToken({ algorithm: 'quota', needsSettlement: true })

@@ -1,9 +1,11 @@
 /** What stores of several places do with their clocks and circuits; test/property/cluster has the laws of their decisions. */
 import { expect, test } from 'vitest'
 import { withHashSlots } from '../../src/core/engine/places/hash-slots.ts'
-import { withShards } from '../../src/core/engine/places/shards.ts'
-import type { StoreCharge } from '../../src/core/model/charge.ts'
+import { readTag } from '../../src/core/engine/places/keys.ts'
+import { findShard, withShards } from '../../src/core/engine/places/shards.ts'
+import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
+import { ChargeTimes } from '../../src/core/store/charge-times.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { createCharge, remainingIn, storeWith, take } from '../support/charges.ts'
 
@@ -115,4 +117,166 @@ test('withShards() asks where an identity was counted before if it is new, while
       expect(remainingIn(await place.decide(take([plain], { action: 'peek' })))).toEqual([3])
     }
   }
+})
+
+const PLACES = [{ name: 'a' }, { name: 'b' }]
+
+/** Charges of so many identities, all of them in one of two databases. */
+function createChargesIn(
+  name: string,
+  count: number,
+  create = () => createCharge('quota', [{ limit: 9, windowMs: 10_000 }]),
+) {
+  const charges: StoreCharge[] = []
+  while (charges.length < count) {
+    const charge = create()
+    if (findShard(readTag(charge), PLACES).name === name) charges.push(charge)
+  }
+  return charges
+}
+
+test('withShards() settles each charge at the time of its own database', async () => {
+  const [first, second] = [...createChargesIn('a', 1), ...createChargesIn('b', 1)] as [StoreCharge, StoreCharge]
+  let elapsedMs = 0
+  const stores = [new MemoryStore(() => elapsedMs), new MemoryStore(() => 60_000 + elapsedMs)]
+  const store = withShards(
+    PLACES.map((place, at) => ({ ...place, store: stores[at] as MemoryStore })),
+    { timeoutMs: 1_000 },
+  )
+  const { nowMs } = await store.decide(take([first, second]))
+  // In the first database a window has begun since, in which nothing is to be given back.
+  elapsedMs = 15_000
+  await store.decide(take([first, second]))
+  await store.settle(
+    [first, second].map((charge) => ({ charge, units: -1 })),
+    nowMs,
+  )
+  expect(remainingIn(await store.decide(take([first, second], { action: 'peek' })))).toEqual([8, 8])
+})
+
+test('ChargeTimes#findEarliest() finds the earliest of several, and of one that was decided twice', () => {
+  const times = new ChargeTimes()
+  const differences = ['a', 'b', 'c'].map((key) => ({ charge: { ...createCharge('quota', []), key }, units: -1 }))
+  expect(times.findEarliest(differences, 9_000)).toBe(9_000)
+  times.remember('a', 9_000, 7_000)
+  times.remember('b', 9_000, 3_000)
+  times.remember('b', 9_000, 5_000)
+  times.remember('c', 8_000, 1_000)
+  expect(times.findEarliest(differences, 9_000)).toBe(3_000)
+  expect(times.findEarliest(differences.slice(0, 1), 9_000)).toBe(7_000)
+})
+
+test('withShards() releases, renews and deletes what moves in both databases', async () => {
+  let nowMs = 0
+  const stores = { a: new MemoryStore(() => nowMs), b: new MemoryStore(() => nowMs) }
+  const create = () => createCharge('concurrency', [{ limit: 3, windowMs: 10_000 }])
+  // Whichever of the two it is in: with the other states, it moves the other way.
+  for (const name of ['a', 'b']) {
+    const store = withShards(
+      PLACES.map((place) => ({
+        ...place,
+        state: place.name === name ? 'leaving' : 'joining',
+        store: stores[place.name as 'a' | 'b'],
+      })),
+      { timeoutMs: 1_000 },
+    )
+    const charge = create()
+    const takeSlot = async () => {
+      const request = take([charge])
+      expect((await store.decide(request)).granted).toBe(1)
+      return request.charges
+    }
+    const listLeft = async () => {
+      const left: (number | undefined)[] = []
+      for (const each of [stores.a, stores.b]) {
+        left.push(...remainingIn(await each.decide(take([charge], { action: 'peek' }))))
+      }
+      return left
+    }
+    const [kept, released, revoked] = [await takeSlot(), await takeSlot(), await takeSlot()]
+    expect(await listLeft()).toEqual([0, 0])
+    await store.release(released)
+    expect(await listLeft()).toEqual([1, 1])
+    await store.revoke(revoked.map((charge) => ({ charge, isKnown: true })))
+    expect(await listLeft()).toEqual([2, 2])
+    nowMs += 8_000
+    await store.renew(kept)
+    nowMs += 8_000
+    expect(await listLeft()).toEqual([2, 2])
+    await store.delete([charge.key])
+    expect(await listLeft()).toEqual([3, 3])
+  }
+})
+
+test('a decision over several places charges nothing after its deadline', async () => {
+  const charges = [...createChargesIn('a', 1), ...createChargesIn('b', 1)]
+  const asked: string[] = []
+  const memory = new MemoryStore(() => 0)
+  const late = Promise.withResolvers<void>()
+  const store = storeWith({
+    async decide(request) {
+      asked.push(request.action)
+      await late.promise
+      return memory.decide(request)
+    },
+  })
+  const places = { timeoutMs: 5, log() {} }
+  for (const split of [
+    withShards(
+      PLACES.map((place) => ({ ...place, store })),
+      places,
+    ),
+    withHashSlots(store, { ...places, isCluster: true }),
+  ]) {
+    asked.length = 0
+    await expect(split.decide(take(charges))).rejects.toThrow('within the deadline')
+    expect(asked).toEqual(['peek', 'peek'])
+  }
+  late.resolve()
+  await new Promise((resolve) => setTimeout(resolve))
+  expect(asked).toEqual(['peek', 'peek'])
+  const { usage } = (await memory.decide(take(charges, { action: 'peek' }))) as Decision
+  expect(usage.flat().map(({ remaining }) => remaining)).toEqual([9, 9])
+})
+
+test('withShards() and withHashSlots() tell which charges take calls to several places', async () => {
+  const [first, second, other] = [...createChargesIn('a', 2), ...createChargesIn('b', 1)] as [
+    StoreCharge,
+    StoreCharge,
+    StoreCharge,
+  ]
+  const beside = { ...first, key: `test:beside:${readTag(first)}` }
+  const memory = new MemoryStore(() => 0)
+  const options = { timeoutMs: 1_000 }
+  const shards = withShards(
+    PLACES.map((place) => ({ ...place, store: memory })),
+    options,
+  )
+  expect([shards.isSplit?.([first, second]), shards.isSplit?.([first, other])]).toEqual([false, true])
+  const moving = PLACES.map(
+    (place, at) => ({ ...place, state: at === 0 ? 'leaving' : 'joining', store: memory }) as const,
+  )
+  expect(withShards(moving, options).isSplit?.([first])).toBe(true)
+  expect(
+    withShards(
+      moving.slice(0, 1).map(({ state: _, ...place }) => place),
+      options,
+    ).isSplit?.([first, other]),
+  ).toBe(false)
+
+  const cluster = withHashSlots(memory, { ...options, isCluster: true })
+  expect([cluster.isSplit?.([first, beside]), cluster.isSplit?.([first, second])]).toEqual([false, true])
+  const behindOneAddress = withHashSlots(
+    storeWith({
+      async decide(request) {
+        if (new Set(request.charges.map(readTag)).size > 1)
+          throw new StoreError("CROSSSLOT Keys don't hash to one slot")
+        return memory.decide(request)
+      },
+    }),
+    { ...options, isCluster: false },
+  )
+  expect(behindOneAddress.isSplit?.([first, second])).toBe(false)
+  await behindOneAddress.decide(take([first, second]))
+  expect(behindOneAddress.isSplit?.([first, second])).toBe(true)
 })

@@ -51,3 +51,27 @@ test('sluice() gives back the slot of a stream that was closed before it was dec
   await handled.promise
   await expect.poll(async () => (await send({})).status).toBe(200)
 })
+
+test('sluice() keeps the slot of a stream that was closed until its handler, which uses callbacks, ends the response', async () => {
+  const begun = Promise.withResolvers<ClientHttp2Stream>()
+  const handling = Promise.withResolvers<Http2ServerResponse>()
+  const limit = sluice<Http2ServerRequest, Http2ServerResponse>({
+    policies: [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }],
+    log: () => {},
+  })
+  const send = await listenHttp2((req, res) =>
+    limit(req, res, () => {
+      if (req.url === '/left') handling.resolve(res)
+      else res.end()
+    }),
+  )
+  void send({ path: '/left' }, begun.resolve).catch(() => {})
+  const response = await handling.promise
+  const gone = once(response.stream, 'close')
+  ;(await begun.promise).close()
+  await gone
+  // It may be released in the turns that follow, if at all.
+  for (let i = 0; i < 3; i++) expect((await send({})).status).toBe(429)
+  response.end()
+  await expect.poll(async () => (await send({})).status).toBe(200)
+})

@@ -1,0 +1,107 @@
+/** One fault for each command that judges: planted, it turns the command's shortest form red. */
+import type { Fault } from './faults.ts'
+
+export interface PlantedCommand {
+  readonly command: string
+  /** The shortest form that shows it. */
+  readonly args: readonly string[]
+  readonly fault: Fault
+  /** A line of its output that says what is wrong: a command that broke for another reason has judged nothing. */
+  readonly says: RegExp
+}
+
+const ONE_TOO_MANY: Fault = {
+  name: 'one-too-many',
+  file: 'lua/sliding-window.lua',
+  find: 'return available, state, false, newest[2][3]',
+  replace: 'return available + 1, state, false, newest[2][3]',
+}
+const run = (path: string, ...args: string[]) => ['node', `test/system/${path}`, ...args]
+
+export const COMMANDS: readonly PlantedCommand[] = [
+  {
+    command: 'test:model',
+    args: run('model/main.ts', '2 deciders, 2 objects: all of it'),
+    fault: {
+      name: 'cancel-takes-nothing-back',
+      file: 'src/core/store/durable-object/limit-machine.ts',
+      find: 'if (permits < open.permits) this.#takeBack(open, permits)',
+      replace: '',
+    },
+    says: /\d+ violations$/,
+  },
+  {
+    command: 'test:exactness',
+    args: run('exactness/main.ts', '--requests', '10000'),
+    fault: ONE_TOO_MANY,
+    says: /above|over|more than/i,
+  },
+  {
+    command: 'test:histories',
+    args: run('histories/main.ts', '--requests', '2000', '--store', 'redis'),
+    fault: ONE_TOO_MANY,
+    says: /violated/,
+  },
+  {
+    command: 'test:numbers',
+    args: run('numbers/main.ts', '--requests', '2000'),
+    fault: {
+      name: 'counter-off-by-one',
+      file: 'src/gateway/statistics/minute.ts',
+      find: 'this.add(COUNT_NAMES.requests[toOutcome(verdict)])',
+      replace:
+        "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.outcome === 'limited') this.add(COUNT_NAMES.requests.limited)",
+    },
+    says: /clients saw \d+, counted are \d+/,
+  },
+  {
+    command: 'test:rules-spread',
+    args: run('spread/main.ts', '--rate', '100'),
+    fault: {
+      name: 'blocks-let-in',
+      file: 'src/gateway/rules/rule-index.ts',
+      find: 'return logInstead ? undefined : blocked',
+      replace: 'return undefined',
+    },
+    says: /the blocked caller was/,
+  },
+  {
+    command: 'test:faults',
+    args: run('faults/run.ts', '--short', '--only', 'Redis: FLUSHALL'),
+    fault: {
+      name: 'slot-kept',
+      file: 'src/http/response/meter.ts',
+      find: 'await hold?.release()',
+      replace: 'void hold',
+    },
+    says: /not as promised/i,
+  },
+  {
+    command: 'test:soak',
+    args: run('soak/main.ts', '--hours', '0.01'),
+    fault: ONE_TOO_MANY,
+    says: /above the limit/,
+  },
+  {
+    command: 'test:dodging',
+    args: run('dodging/main.ts', '--only', 'express5', '--spellings', '1000'),
+    fault: {
+      name: 'case-not-folded',
+      file: 'src/http/request/policy/canonical-path.ts',
+      find: "return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\\u0307', '')",
+      replace: 'return decodeLetters(path)',
+    },
+    says: /was served uncharged/,
+  },
+  {
+    command: 'test:system -- frameworks',
+    args: ['vitest', 'run', '--config', 'vitest.system.config.ts', '--project', 'frameworks', '-t', 'a browser runs'],
+    fault: {
+      name: 'one-too-many-in-memory',
+      file: 'src/core/algorithms/window-log.ts',
+      find: 'const remaining = Math.max(limit - used, 0)',
+      replace: 'const remaining = Math.max(limit + 1 - used, 0)',
+    },
+    says: /AssertionError|failed: a browser/,
+  },
+]
