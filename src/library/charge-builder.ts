@@ -28,7 +28,7 @@ const MAX_CACHED = 10_000
 /** Longer texts are neither cached nor parts of keys. */
 export const MAX_CHARACTERS = 500
 
-const IDENTITY_EXPECTED = 'a string that is not empty, or a list of strings'
+export const IDENTITY_EXPECTED = 'a string that is not empty, or a list of strings'
 
 /** Builds the charge of each policy for an identity. */
 export class ChargeBuilder {

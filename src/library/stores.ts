@@ -160,7 +160,9 @@ function checkShards(shards: readonly RedisShard[]): readonly RedisShard[] {
 }
 
 interface Counting {
-  readonly text: string
+  readonly windows: string
+  /** Undefined: other numbers may count with these. */
+  readonly limits: string | undefined
   readonly place: string
   /** Nothing has run since it was made. */
   isNew: boolean
@@ -172,14 +174,14 @@ const COUNTED = new WeakMap<object, Map<string, Counting>>()
 /**
  * Policies with the same keys share their counts, and each keeps them for its own windows only. Those of other processes
  * are not known here. In development, a module that is loaded again may change its limits: it takes its own place.
- * @param describe what all policies with the same keys must have in common; by default their windows
+ * @param describe what policies with the same keys, if this describes both, must have in common besides their windows
  * @throws {OptionError} if two of them differ
  */
 export function refuseSharedNames<Counted extends Policy>(
   store: LimiterStore,
   keyPrefix: string,
   policies: readonly Counted[],
-  describe: (policy: Counted) => unknown = ({ limits }) => limits.map(({ windowMs, calendar }) => [windowMs, calendar]),
+  describe: (policy: Counted) => unknown = () => undefined,
 ): void {
   const counts = store.counts ?? store
   const known = COUNTED.get(counts) ?? new Map<string, Counting>()
@@ -187,9 +189,12 @@ export function refuseSharedNames<Counted extends Policy>(
   const place = readCallers()
   for (const policy of policies) {
     const key = `${keyPrefix}:${policy.name}:${policy.algorithm}`
-    const counting = { text: JSON.stringify(describe(policy)), place, isNew: true }
+    const windows = JSON.stringify(policy.limits.map(({ windowMs, calendar }) => [windowMs, calendar]))
     const other = known.get(key)
-    if (other && other.text !== counting.text && !isReloaded(other, counting)) {
+    const limits = JSON.stringify(describe(policy)) as string | undefined
+    const counting = { windows, limits: limits ?? other?.limits, place, isNew: true }
+    const isSame = windows === other?.windows && (!limits || !other.limits || limits === other.limits)
+    if (other && !isSame && !isReloaded(other, counting)) {
       throw new OptionError('name', 'a name or a keyPrefix of its own for each set of limits in one store', policy.name)
     }
     known.set(key, counting)

@@ -10,6 +10,7 @@ import { createSettlement } from '../http/request/settlement.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
+import { createCounts } from './counts.ts'
 import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
 
 /** @throws {OptionError} for a wrong option */
@@ -27,7 +28,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
   const watch = onDecision && new DecisionWatch(limiterStore)
-  const { limiter } = composeLimiter({
+  const { limiter, engine } = composeLimiter({
     ...settings,
     createSettlement,
     store,
@@ -66,6 +67,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   return {
     ...settings,
     limiter,
+    counts: createCounts(settings, engine, log),
     decide,
     readTarget: createTargetReader(createPathReader(literalInPaths)),
   }

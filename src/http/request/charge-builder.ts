@@ -159,6 +159,18 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
   }
 }
 
+/** Creates the charge of a request that names no plan and no cost. */
+export function createDigestCharge(policy: RequestPolicy, digest: string, keyPrefix: string): RequestCharge {
+  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
+  const cost = policy.cost.kind === 'fixed' ? policy.cost.units : 1
+  return withoutReserve({ ...preparePolicy(policy).terms, digest, key, cost, reserved: 0 })
+}
+
+/** Usage is that of all priorities, also where only new identities are counted. */
+export function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, reserved: 0 }
+}
+
 function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
   if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
