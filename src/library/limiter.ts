@@ -22,7 +22,7 @@ import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
 import { createHook } from '../core/runtime/create-hook.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
-import { sleep, waitAtMost } from '../core/runtime/sleep.ts'
+import { createSleepClock, type SleepClock, sleep, waitAtMost } from '../core/runtime/sleep.ts'
 import { createSteadyClock } from '../core/runtime/steady-clock.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
@@ -179,9 +179,6 @@ export interface Limiter {
 /** `waitFor` waits for the store at least this long: its answer may grant at once. */
 const MIN_ANSWER_MS = 100
 
-/** `waitFor` reads a clock of the program this often: no timer follows it. */
-const POLL_MS = 100
-
 const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   // Policies are read from these.
   limits: () => {},
@@ -232,8 +229,8 @@ class PolicyLimiter implements Limiter {
   readonly #hasSlots: boolean
   readonly #context: CallContext
   readonly #now: () => number
-  /** How often a wait reads that clock, if the store decides by it, too; undefined if not. */
-  readonly #pollMs: number | undefined
+  /** Makes the clock that ends a wait, if the store decides by it, too. */
+  readonly #createSleepClock: () => SleepClock | undefined
 
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
@@ -243,7 +240,7 @@ class PolicyLimiter implements Limiter {
     const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
-    this.#pollMs = store.isRemote ? undefined : options.now ? POLL_MS : Number.POSITIVE_INFINITY
+    this.#createSleepClock = () => (store.isRemote ? undefined : createSleepClock(options.now))
     const policies = readLimiterPolicies(options, onStoreError)
     this.#policies = options.mode === 'shadow' ? policies.map((policy) => ({ ...policy, mode: 'shadow' })) : policies
     this.#plans = new Set(this.#policies.flatMap(({ termsByPlan }) => [...(termsByPlan?.keys() ?? [])]))
@@ -324,8 +321,7 @@ class PolicyLimiter implements Limiter {
     const readPassedMs = createSteadyClock(() => performance.now())
     for (;;) {
       signal?.throwIfAborted()
-      const pollMs = this.#pollMs
-      const clock = pollMs === undefined ? undefined : { readPassedMs: createSteadyClock(this.#now), pollMs }
+      const clock = this.#createSleepClock()
       const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, one, signal)
       if (decision.granted || readPassedMs() + decision.retryAfterMs > maxWaitMs) return decision
       await sleep(decision.retryAfterMs, signal, clock)

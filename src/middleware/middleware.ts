@@ -2,7 +2,7 @@
 import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
 import { type Admitted, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
-import { sleep } from '../core/runtime/sleep.ts'
+import { createSleepClock, sleep } from '../core/runtime/sleep.ts'
 import { GONE, withWatch } from '../http/request/rate-limit.ts'
 import type { Exchange } from '../http/request/received-request.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
@@ -54,8 +54,9 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   }
 
   async function wait(admitted: Admitted, { request, context }: Exchange, limits: ReportedLimits, signal: AbortSignal) {
+    const clock = createSleepClock(options.now)
     try {
-      await sleep((await delay?.(limits, request.context as Args)) ?? 0, signal)
+      await sleep((await delay?.(limits, request.context as Args)) ?? 0, signal, clock)
       return admitted
     } catch (error) {
       if (admitted.hold) context.waitUntil(admitted.hold.release())
