@@ -393,7 +393,7 @@ class PolicyLimiter implements Limiter {
     action: ObservedDecision['action'] = 'take',
     permits = 1,
   ): EngineDecision | Promise<EngineDecision> {
-    if (!this.#isCost(cost)) checkInteger('cost', cost, 1, this.#maxCost)
+    if (!this.#isCost(cost)) this.#refuseCost(cost)
     if (plan !== undefined) this.#checkPlan(plan)
     const request = { action, permits, charges: this.#charges.build(identity, cost, plan) }
     return this.#watch ? this.#decideWatched(this.#watch, request, cost) : this.#decideRequest(request)
@@ -421,6 +421,11 @@ class PolicyLimiter implements Limiter {
 
   #isCost(cost: number | undefined): cost is number {
     return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= this.#maxCost)
+  }
+
+  #refuseCost(cost: number): never {
+    const expected = `an integer from 1 to ${this.#maxCost}`
+    throw new OptionError('cost', expected, cost, cost > this.#maxCost ? 'COST_TOO_HIGH' : undefined)
   }
 
   /** A plan that is misspelt would silently have smaller limits. */

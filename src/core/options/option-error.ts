@@ -16,6 +16,8 @@ export type OptionErrorCode =
   | 'UNKNOWN_VARIABLE'
   /** `take` was called on a limiter whose slots are taken by `hold`. */
   | 'NEEDS_HOLD'
+  /** A call costs more than any may. */
+  | 'COST_TOO_HIGH'
 
 /** A wrong variable, option or argument. Its message is one line, and shows no value that may be secret. */
 export class OptionError extends TypeError {
