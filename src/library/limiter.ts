@@ -102,6 +102,13 @@ export interface TakeOptions {
    * @example 'pro'
    */
   readonly plan?: string | undefined
+  /**
+   * Limits in place of those of the limiter, over the same windows: of its one policy, or by name. What was used counts
+   * whatever the limits.
+   * @default those of the limiter
+   * @example '20/1s, 200/1m', or { calls: '20/1s, 200/1m' }
+   */
+  readonly limits?: string | { readonly [policy: string]: string } | undefined
 }
 
 export interface WaitOptions extends TakeOptions {
@@ -288,33 +295,33 @@ class PolicyLimiter implements Limiter {
     const cost = options === undefined ? 1 : findOnlyCost(options)
     const isShort = typeof identity === 'string' && identity !== '' && identity.length <= MAX_CHARACTERS
     // An async function keeps its state for an await, which takes longer than such a decision.
-    if (this.#takeNow && isShort && this.#isCost(cost)) return Promise.resolve(this.#takeNow(identity, cost))
+    if (this.#takeNow && isShort && isCost(cost, this.#maxCost)) return Promise.resolve(this.#takeNow(identity, cost))
     return this.#take(identity, options)
   }
 
   async #take(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('take', options)
     this.#refuseSlots('take')
-    return toDecision(await this.#decide(identity, cost, options.plan), cost)
+    return toDecision(await this.#decide(identity, cost, options), cost)
   }
 
   async takeUpTo(identity: Identities, permits: number, options: TakeOptions = {}): Promise<PartialDecision> {
     const cost = readCostOption('takeUpTo', options)
     this.#refuseSlots('takeUpTo')
     checkInteger('permits', permits, 1, MAX_COST)
-    const decided = await this.#decide(identity, cost, options.plan, 'take-up-to', permits)
+    const decided = await this.#decide(identity, cost, options, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
   async peek(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('peek', options)
-    return toDecision(await this.#decide(identity, cost, options.plan, 'peek'), 0)
+    return toDecision(await this.#decide(identity, cost, options, 'peek'), 0)
   }
 
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('waitFor', options, ['signal', 'maxWaitMs'])
-    const { signal, maxWaitMs = Infinity, plan } = options
-    const one = plan === undefined ? { cost } : { cost, plan }
+    const { signal, maxWaitMs = Infinity, plan, limits } = options
+    const one = plan === undefined && limits === undefined ? { cost } : { cost, plan, limits }
     checkSignal('signal', signal)
     if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
       throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
@@ -331,7 +338,7 @@ class PolicyLimiter implements Limiter {
   async hold(identity: Identities, options: TakeOptions = {}): Promise<Slot> {
     const cost = readCostOption('hold', options)
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#listNames())
-    const decided = await this.#decide(identity, cost, options.plan)
+    const decided = await this.#decide(identity, cost, options)
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
@@ -389,12 +396,14 @@ class PolicyLimiter implements Limiter {
   #decide(
     identity: Identities,
     cost: number,
-    plan: string | undefined,
+    { plan: named, limits }: TakeOptions,
     action: ObservedDecision['action'] = 'take',
     permits = 1,
   ): EngineDecision | Promise<EngineDecision> {
-    if (!this.#isCost(cost)) this.#refuseCost(cost)
-    if (plan !== undefined) this.#checkPlan(plan)
+    const plan = limits === undefined ? named : this.#charges.nameLimits(limits)
+    const maxCost = limits === undefined || plan === undefined ? this.#maxCost : this.#charges.findLimits(plan).maxCost
+    if (!isCost(cost, maxCost)) refuseCost(cost, maxCost)
+    if (named !== undefined) this.#checkPlan(named, limits)
     const request = { action, permits, charges: this.#charges.build(identity, cost, plan) }
     return this.#watch ? this.#decideWatched(this.#watch, request, cost) : this.#decideRequest(request)
   }
@@ -419,17 +428,9 @@ class PolicyLimiter implements Limiter {
     return this.#engine.decide(request.charges, this.#context, request)
   }
 
-  #isCost(cost: number | undefined): cost is number {
-    return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= this.#maxCost)
-  }
-
-  #refuseCost(cost: number): never {
-    const expected = `an integer from 1 to ${this.#maxCost}`
-    throw new OptionError('cost', expected, cost, cost > this.#maxCost ? 'COST_TOO_HIGH' : undefined)
-  }
-
   /** A plan that is misspelt would silently have smaller limits. */
-  #checkPlan(plan: string): void {
+  #checkPlan(plan: string, limits: TakeOptions['limits']): void {
+    if (limits !== undefined) throw new OptionError('plan', 'no plan beside limits', plan)
     if (this.#plans.has(plan)) return
     const expected = `one of ${[...this.#plans].join(', ')}`
     throw new OptionError('plan', this.#plans.size > 0 ? expected : 'a limiter with plans', plan)
@@ -445,6 +446,14 @@ class PolicyLimiter implements Limiter {
   }
 }
 
+function isCost(cost: number | undefined, max: number): cost is number {
+  return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= max)
+}
+
+function refuseCost(cost: number, max: number): never {
+  throw new OptionError('cost', `an integer from 1 to ${max}`, cost, cost > max ? 'COST_TOO_HIGH' : undefined)
+}
+
 /** @returns undefined if there is anything but a cost, or none */
 function findOnlyCost(options: TakeOptions): number | undefined {
   for (const name in options) if (name !== 'cost') return undefined
@@ -453,7 +462,7 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 
 /** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
 function readCostOption(method: string, options: TakeOptions, more: readonly string[] = []): number {
-  checkNames(method, options, ['cost', 'plan', ...more])
+  checkNames(method, options, ['cost', 'plan', 'limits', ...more])
   return options.cost === undefined ? 1 : options.cost
 }
 

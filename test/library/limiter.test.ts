@@ -674,27 +674,41 @@ describe('hold()', () => {
   })
 })
 
+/** A store in memory that is used as if it were far away. */
+function openRemote() {
+  const store = new MemoryStore(Date.now)
+  return { isRemote: true, timeoutMs: 60_000, open: () => store }
+}
+
 describe('limits of a call', () => {
-  test.each([memoryStore, remote])('replace those of the limiter, and what was used counts in all', async (open) => {
-    const store = open()
-    const limiter = createLimiter({ limits: '2/1h', store, log() {} })
-    await limiter.takeUpTo('alice', 2)
-    expect(await limiter.take('alice')).toMatchObject({ granted: false })
-    const limits = '5/1h'
-    expect(await limiter.take('alice', { limits })).toMatchObject({ granted: true, limits: [{ limit: 5, remaining: 2 }] })
-    expect(await limiter.peek('alice')).toMatchObject({ granted: false, limits: [{ limit: 2, remaining: 0 }] })
-    expect(await limiter.take('alice', { limits: '3/1h' })).toMatchObject({ granted: false, limits: [{ limit: 3 }] })
-    expect(await limiter.take('bob', { limits: '9/1h', cost: 9 })).toMatchObject({ granted: true, charged: 9 })
-    await expect(limiter.take('bob', { limits: '9/1h', cost: 10 })).rejects.toThrow('cost: expected an integer from 1 to 9')
-    await expect(limiter.take('bob', { cost: 3 })).rejects.toThrow('cost: expected an integer from 1 to 2')
-  })
+  test.each([memoryStore, openRemote])(
+    'replace those of the limiter, and what was used counts in all',
+    async (open) => {
+      const store = open()
+      const limiter = createLimiter({ limits: '2/1h', store, log() {} })
+      await limiter.takeUpTo('alice', 2)
+      expect(await limiter.take('alice')).toMatchObject({ granted: false })
+      const limits = '5/1h'
+      expect(await limiter.take('alice', { limits })).toMatchObject({
+        granted: true,
+        limits: [{ limit: 5, remaining: 2 }],
+      })
+      expect(await limiter.peek('alice')).toMatchObject({ granted: false, limits: [{ limit: 2, remaining: 0 }] })
+      expect(await limiter.take('alice', { limits: '3/1h' })).toMatchObject({ granted: false, limits: [{ limit: 3 }] })
+      expect(await limiter.take('bob', { limits: '9/1h', cost: 9 })).toMatchObject({ granted: true, charged: 9 })
+      await expect(limiter.take('bob', { limits: '9/1h', cost: 10 })).rejects.toThrow(
+        'cost: expected an integer from 1 to 9',
+      )
+      await expect(limiter.take('bob', { cost: 3 })).rejects.toThrow('cost: expected an integer from 1 to 2')
+    },
+  )
 
   test('are those of each policy by name, of buckets too, which are refunded by them', async () => {
     const policies = [
       { name: 'calls', ...tokenBucket('2/1h') },
       { name: 'day', ...quota('9/1d'), plans: { pro: '99/1d' } },
     ]
-    const limiter = createLimiter({ policies })
+    const limiter = createLimiter({ policies, now: () => START_MS })
     const limits = { calls: '4/1h' }
     const decision = await limiter.take('alice', { limits, cost: 3 })
     const remaining = ({ limits }: typeof decision) => limits.map((each) => each.remaining)
@@ -705,10 +719,10 @@ describe('limits of a call', () => {
   })
 
   test.each([
-    [{ limits: '5/1m' }, 'limits: expected the same windows as the policy, got "5/1m"'],
+    [{ limits: '5/1m' }, 'limits: expected the same windows in every plan, got "5/1m"'],
     [{ limits: '5' }, 'limits: expected limits such as'],
     [{ limits: { other: '5/1h' } }, 'limits: expected names of policies (default), got "other"'],
-    [{ limits: 5 }, 'limits: expected limits such as "10/1s, 120/1m", or these by policy, got 5'],
+    [{ limits: 5 }, 'limits: expected limits by policy (default), got 5'],
     [{ limits: '5/1h', plan: 'pro' }, 'plan: expected no plan beside limits, got "pro"'],
   ])('%j are refused, and take nothing', async (options, message) => {
     const limiter = createLimiter({ limits: '2/1h', plans: { pro: '9/1h' } })
