@@ -214,8 +214,8 @@ type ObservableRequest = DecisionRequest<Charge> & Pick<ObservedDecision, 'actio
  * @example const limiter = createLimiter({ limits: '10/1s, 100/1m' })
  * @throws {OptionError} naming the option to fix
  */
-export function createLimiter<LimitsText extends string = string>(
-  options: LimiterOptions & CheckedLimits<LimitsText>,
+export function createLimiter<LimitsText extends string = string, PlansText extends string = string>(
+  options: LimiterOptions & CheckedLimits<LimitsText, PlansText>,
 ): Limiter {
   return new PolicyLimiter(options)
 }

@@ -75,8 +75,8 @@ const USES = new WeakMap<LimiterStore, Use>()
 
 /** So many limiters in a row, made at one place for one request each, are no start of a program and no test. */
 const MAX_UNUSED = 100
-/** By the place where they were made: how many in a row, and the use of the last one. */
-const MADE = new Lru<{ readonly inRow: number; readonly use: Use }>(1_000)
+/** By the place where they were made: the uses of the last ones. */
+const MADE = new Lru<Use[]>(1_000)
 let isWarned = false
 
 /** Warns once of limiters that are made in a handler: with counts of their own in memory, they limit nobody. */
@@ -84,10 +84,12 @@ export function noteLimiter(store: LimiterStore, log: Log): void {
   const use = USES.get(store)
   const place = use && !isWarned && new Error().stack?.split('\n', 8).join()
   if (!use || !place) return
-  const before = MADE.get(place)
-  const inRow = before && before.use !== use && before.use.decisions <= 1 ? before.inRow + 1 : 1
-  MADE.set(place, { inRow, use })
-  if (inRow <= MAX_UNUSED) return
+  const before = MADE.get(place) ?? []
+  const isOnceEach = before.every(({ decisions }) => decisions <= 1)
+  // A start of a program makes many before any decides; requests that come at once, a few.
+  const used = before.filter(({ decisions }) => decisions === 1).length
+  MADE.set(place, isOnceEach && before.at(-1) !== use ? [...before.slice(1 - MAX_UNUSED), use] : [use])
+  if (!isOnceEach || before.length < MAX_UNUSED || used < MAX_UNUSED / 2) return
   isWarned = true
   const message = `${MAX_UNUSED} limiters were made at one place, for one request each: make one outside of the handler`
   log('warn', { event: 'made_per_request', message })

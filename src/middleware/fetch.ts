@@ -42,9 +42,10 @@ export function limit<
   Rest extends unknown[],
   LimitsText extends string = string,
   ByText extends string = string,
+  PlansText extends string = string,
 >(
   handler: FetchHandler<Req, Rest>,
-  options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
+  options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>,
 ): ((request: Req, ...rest: Rest) => Promise<Response>) & Counts {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options

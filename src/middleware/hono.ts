@@ -25,8 +25,13 @@ export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>(
-  options: HonoOptions<E> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
+export function sluice<
+  E extends Env = Env,
+  LimitsText extends string = string,
+  ByText extends string = string,
+  PlansText extends string = string,
+>(
+  options: HonoOptions<E> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> & Counts {
   // That it is a table is checked below.
   const onLimited = options?.onLimited

@@ -69,9 +69,8 @@ export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(opt
   // What stands for a request in tests may have no connection.
   const readPeer = (_: Req, { socket }: Partial<AnyIncoming>) => socket?.remoteAddress ?? null
   // Most requests lack it, which takes longer to see among all raw headers.
-  const readForwarded = (_: Req, req: AnyIncoming) =>
-    'x-forwarded-for' in req.headers ? readHeader(req, 'X-Forwarded-For') : null
-  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readForwarded, warn)
+  const readField = (name: string, _: Req, req: AnyIncoming) => (name in req.headers ? readHeader(req, name) : null)
+  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readField, warn)
 
   async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
     const { subject, req, res, fields } = host

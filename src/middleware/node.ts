@@ -58,7 +58,8 @@ export function sluice<
   Res extends AnyResponse = ServerResponse,
   LimitsText extends string = string,
   ByText extends string = string,
->(options: NodeOptions<Req, Res> & CheckedLimits<LimitsText> & CheckedBy<ByText>): NodeMiddleware<Req, Res> {
+  PlansText extends string = string,
+>(options: NodeOptions<Req, Res> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>): NodeMiddleware<Req, Res> {
   const { admit, counts } = createAdmit(options)
 
   function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void

@@ -46,7 +46,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
   const readAddress = createWatchedAddressReader(
     trustProxy ?? (isCloudflare ? (...args) => readConnecting(...args) ?? undefined : undefined),
     isCloudflare ? readConnecting : (...args) => readPeer(...args) ?? null,
-    (...args) => readHeader('X-Forwarded-For', args),
+    (name, ...args) => readHeader(name, args),
     warn,
   )
   /** Requests in handlers: one that comes meanwhile was passed on. Tests send one again, before or after. */

@@ -809,7 +809,10 @@ test.each([{ leases: 'auto' }, { refusalCache: true }] as const)(
 
 test.each<[object, string]>([
   [{}, 'limits: expected limits or policies, got nothing'],
-  [{ limit: '1/1s' }, 'createLimiter.limit: unknown option; expected one of limits, plans, policies, store, '],
+  [
+    { limit: '1/1s' },
+    'createLimiter.limit: unknown option; see limits, e.g. "100/1m"; expected one of limits, plans, policies, store, ',
+  ],
   [{ limits: '1/1s', policies: [] }, 'limits: expected either limits or policies, got "1/1s"'],
   [{ limits: 'many' }, 'limits: expected limits such as "10/1s, 120/1m"'],
   [{ limits: 5 }, 'limits: expected limits such as'],
@@ -873,7 +876,7 @@ test.each<[object, string]>([
 })
 
 test.each([
-  ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s')],
+  ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s' as string)],
   ['sortedSet.limits: expected limits', () => sortedSet('1/1' as string)],
   ['tokenBucket.limits: expected one limit', () => tokenBucket('1/1s, 2/1m')],
   ['tokenBucket.burst: expected an integer from 1', () => tokenBucket('1/1s', { burst: 0 })],
@@ -1000,6 +1003,11 @@ test.each([
   [{ default: 5 }, 'identity.default: expected a string that is not empty, or a list of strings, got 5'],
 ])('take() refuses %j, which is no identity', async (identity, message) => {
   await expect(createLimiter({ limits: '2/1s' }).take(identity as never)).rejects.toThrow(message)
+})
+
+test('createLimiter() says what stands for the habitual options of other limiters', () => {
+  const points = { points: 10, duration: 1 } as LimiterOptions
+  expect(() => createLimiter(points)).toThrow('points: unknown option; see limits, e.g. "100/1m"; expected one of')
 })
 
 test('createLimiter() throws errors with stable codes, which name the place', () => {
