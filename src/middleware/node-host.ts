@@ -58,22 +58,21 @@ export interface NodeOptions<Req extends AnySubject = IncomingMessage, Res exten
 }
 
 /**
- * Creates a function that decides a request.
- * @returns takes what the handler returns, if the request is admitted; undefined if it is answered
+ * Creates a function that decides a request, and returns one that takes what the handler returns if it is admitted, or
+ * undefined if it is answered; and the counts of callers.
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { limiter, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
+  const { limiter, counts, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
     composeMiddleware(options)
   const { onLimited } = options
   // What stands for a request in tests may have no connection.
   const readPeer = (_: Req, { socket }: Partial<AnyIncoming>) => socket?.remoteAddress ?? null
   // Most requests lack it, which takes longer to see among all raw headers.
-  const readForwarded = (_: Req, req: AnyIncoming) =>
-    'x-forwarded-for' in req.headers ? readHeader(req, 'X-Forwarded-For') : null
-  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readForwarded, warn)
+  const readField = (name: string, _: Req, req: AnyIncoming) => (name in req.headers ? readHeader(req, name) : null)
+  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readField, warn)
 
-  return async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
+  async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
     const { subject, req, res, fields } = host
     if (skip && (await skip(subject))) {
       req.rateLimit = UNLIMITED
@@ -120,6 +119,7 @@ export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(opt
       context.deadlines.end()
     }
   }
+  return { admit, counts }
 }
 
 /** Answers a request in place of its handler. @param report adds the headers that report limits */

@@ -86,7 +86,7 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
   readonly identify?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from
-   * 1 to the smallest limit. Anything else throws.
+   * 1. Above the smallest limit, the request is answered 413. Anything else throws.
    * @default 1
    * @example (req) => (req.method === 'GET' ? 1 : 5), and for Hono: (c) => (c.req.method === 'GET' ? 1 : 5)
    */
@@ -382,7 +382,7 @@ function createCost<Args extends unknown[]>(
 ): (args: Args, max: number) => Promise<number> {
   return async (args, max) => {
     const units = await cost(...args)
-    if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
+    if (typeof units === 'number' && (Number.isInteger(units) ? units >= 1 : units > max)) return units
     throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
   }
 }

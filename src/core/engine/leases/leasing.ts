@@ -67,7 +67,7 @@ export class Leasing {
 
   /** @param timeoutMs time that the decision about other charges may take; 0 if there are none */
   createCaller(charge: StoreCharge, nowMs: number, context: CallContext, timeoutMs: number): LeasingCaller {
-    // No name of a plan has a slash.
+    // No name of a plan begins with a slash.
     const name = (charge.cost === 1 ? '' : `/${charge.cost} `) + formatStatusName(charge)
     const account = this.#ensureAccount(name)
     const terms = findTerms(charge)
