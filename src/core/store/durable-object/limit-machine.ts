@@ -49,7 +49,7 @@ type Message = 'reserve' | 'keep' | 'part' | 'cancel' | 'inquire' | 'deny' | 'ov
 /** How a decision stands after each message. */
 // biome-ignore format: a table
 const NEXT = {
-  /** Charges are to be made: only what is unknown. */
+  /** Only what is unknown is charged, and is unconfirmed at first for a new identity. */
   reserve: { unknown: 'reserved', unconfirmed: 'unconfirmed', reserved: 'reserved', granted: 'granted', void: 'void' },
   /** The decider says what stays. For a new identity that comes twice: it may still wait for another such object. */
   keep:    { unknown: 'void',     unconfirmed: 'reserved',    reserved: 'granted',  granted: 'granted', void: 'void' },

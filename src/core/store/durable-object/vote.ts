@@ -83,12 +83,12 @@ function evaluateWithin(returnable: number, reservation: PreparedCharge, { known
 
 /** All that is charged is reserved for new identities, which may still be refused elsewhere. */
 function holdsOnlyNew(algorithm: Open['charge']['algorithm'], { known, state }: Ledger): boolean {
-  const units = countUnits([...state.open.values()].filter(({ isNew }) => isNew))
+  const units = countUnits(state.open.values(), true)
   return units > 0 && units === KEEPERS[algorithm].countUnits?.(known)
 }
 
-function countUnits(opens: Iterable<Open>): number {
+function countUnits(opens: Iterable<Open>, mustBeNew = false): number {
   let units = 0
-  for (const { permits, cost } of opens) units += permits * cost
+  for (const { permits, cost, isNew } of opens) if (isNew || !mustBeNew) units += permits * cost
   return units
 }
