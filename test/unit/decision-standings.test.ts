@@ -150,3 +150,16 @@ test.each(PAIRS)('LimitMachine: a decision that is %s, after %s', (standing, mes
   const [, now, later = now] = expected
   expect([answer, describeStanding(machine), describeStanding(restarted)]).toEqual([expected[0], now, later])
 })
+
+test('LimitMachine: a key that is deleted has nothing open, and still tells how decisions stand', () => {
+  const machine = new LimitMachine(new MemoryRows())
+  reserve(machine)
+  machine.correct([{ kind: 'delete' }], START_US)
+  expect(describeStanding(machine)).toBe('granted 0')
+})
+
+test('LimitMachine: an alarm leaves everything while a decision is remembered, though nothing is charged', () => {
+  const machine = new LimitMachine(new MemoryRows())
+  STANDINGS.void(machine)
+  expect([180_000, 180_001].map((ms) => machine.rearm(START_US + ms * 1000))).toEqual([true, false])
+})
