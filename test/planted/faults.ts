@@ -98,8 +98,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'orphaned-new-identity',
     file: 'src/core/store/durable-object/limit-machine.ts',
-    find: 'if (open.isNew) this.#void(id, open, nowMs)\n      else if (ageMs > ASK_UNTIL_MS)',
-    replace: 'if (ageMs > ASK_UNTIL_MS)',
+    find: "overdue: { unknown: 'unknown',  unconfirmed: 'void', ",
+    replace: "overdue: { unknown: 'unknown',  unconfirmed: 'reserved', ",
   },
   {
     name: 'breaker-counts-late-results',
