@@ -156,7 +156,7 @@ export const policyKeys = {
    * response](#charging-after-the-response), `responses`, `failures` or `successes`
    */
   counts: () => v.optional(oneOf(...listNames(COUNTS)), KEY_DEFAULTS.counts),
-  /** statuses that [fail](#failures), e.g. `401, 403` or `4xx except 404 422` @default `4xx except 429` */
+  /** statuses that [fail](#failures), e.g. `401, 403` or `4xx except 404 422`; by default `4xx` without 429 */
   failures: () => v.optional(statuses()),
   /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */
   penalty: () => v.optional(v.string(OPTIONS.penalty.expected)),
