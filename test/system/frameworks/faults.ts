@@ -43,13 +43,6 @@ export const FAULTS: readonly HostFault[] = [
     replace: '',
   },
   {
-    name: 'fastify-headers-lost',
-    host: 'Fastify 5',
-    file: 'src/middleware/node.ts',
-    find: 'setHeader: (name, value) => reply.header(name, value),',
-    replace: 'setHeader: (name, value) => res.setHeader(name, value),',
-  },
-  {
     name: 'fastify-request-of-node',
     host: 'NestJS 12, Fastify',
     file: 'src/middleware/node.ts',

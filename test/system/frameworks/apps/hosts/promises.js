@@ -76,6 +76,15 @@ export const PROMISES = {
       return expectAnswers([500, 200, 429], [ask('/throw'), ask('/'), ask('/')])
     },
   ],
+  'error of a function': [
+    {
+      limits: '2/1h',
+      identify() {
+        throw new Error('thrown')
+      },
+    },
+    async (app) => expectAnswers([500], [async () => (await within(app.send('/'))).status]),
+  ],
   streaming: [
     SLOT,
     async (app) => {
