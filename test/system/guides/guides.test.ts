@@ -39,8 +39,8 @@ beforeEach(async () => {
 /** Reads a guide, and installs what it names. @param versions of packages for which it takes the newest */
 async function follow(name: string, versions: readonly string[]): Promise<Guide> {
   const guide = await readGuide(name)
-  const nameOf = (each: string) => each.replace(/(?<=.)@.*/, '')
-  const newest = guide.packages.filter((each) => !versions.some((version) => nameOf(version) === nameOf(each)))
+  const readName = (each: string) => each.replace(/(?<=.)@.*/, '')
+  const newest = guide.packages.filter((each) => !versions.some((version) => readName(version) === readName(each)))
   const packages = [...newest, ...versions, inject('packed')]
   const project = await installProject({ from: guide.folder, packed: inject('packed'), packages })
   await rm(guide.folder, { recursive: true })
