@@ -1,7 +1,6 @@
 /** The steps of the middleware on a server of Node, whatever framework calls it: before a request is handled, and after. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import onHeaders from 'on-headers'
 import type { CostTerm, UntoldReason } from '../core/model/cost.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
@@ -21,7 +20,7 @@ import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import { type AnyIncoming, type AnySubject, NodeRequest, readHeader } from './node-request.ts'
-import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
+import { type AnyResponse, FollowedResponse, followBody, followHead } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
@@ -165,7 +164,7 @@ function followResponse(
   }
   // What has begun before can report nothing.
   if (res.headersSent) onAnswered()
-  else onHeaders(res, () => report(onAnswered()))
+  else followHead(res, () => report(onAnswered()))
   followed.onClose(() => {
     // What stands for a response in tests may write no head. One of HTTP/2 finishes, too, if its client leaves it.
     if (!final && res.writableEnded && res.writableFinished) report(onAnswered())

@@ -84,7 +84,9 @@ function openPlain<Req extends AnyIncoming, Res extends AnyResponse>(req: Req, r
     res.statusCode = status
     res.end(body)
   }
-  return { subject: req, req, res, fields: toFields(res), answer, leave() {} }
+  // A guard of NestJS has Fastify's request, and answers in Node's response.
+  const { raw } = req as { raw?: AnyIncoming }
+  return { subject: req, req: raw?.headers ? raw : req, res, fields: toFields(res), answer, leave() {} }
 }
 
 function openFastify<Req extends AnySubject, Res extends AnyResponse>(

@@ -175,7 +175,7 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
   readonly trustProxy?: number | ((...args: Args) => string | undefined) | undefined
 }
 
-/** Keys that verify JSON Web Tokens, by the package `jose`: either `jwksUrl` or `secret` is required. */
+/** Keys that verify JSON Web Tokens: either `jwksUrl` or `secret` is required. */
 export interface JwtOptions {
   /**
    * URL of the issuer's key set (RFC 7517).
@@ -344,7 +344,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
   }
 }
 
-/** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
+/** Makes a reader that loads `jose` for the first token. */
 function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
   const load = createLoader(async () => {
     const { loadTokenVerifier } = await import('../http/request/identity/jwt/verify-tokens.ts')
