@@ -38,7 +38,7 @@ console.log(`LOAD_SEED=${seed}`)
 const progress = { answered: 0 }
 const startMs = performance.now()
 const tell = () => `${progress.answered} requests answered in ${((performance.now() - startMs) / 1_000).toFixed(0)} s`
-const signal = AbortSignal.timeout(minutes * 60_000)
+const signal = AbortSignal.timeout(Math.round(minutes * 60_000))
 const telling = setInterval(() => console.log(tell()), TOLD_EVERY_MS)
 setTimeout(
   () => {

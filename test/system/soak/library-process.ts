@@ -6,7 +6,7 @@
 import { createInterface } from 'node:readline'
 import { createClient } from '@redis/client'
 import { createLimiter, redisStore } from '../../../src/index.ts'
-import { Accounts } from './accounts.ts'
+import { Accounts, STORE_TIMEOUT_MS } from './accounts.ts'
 
 const TAKES_A_TICK = 4
 const TICK_MS = 20
@@ -18,7 +18,11 @@ client.on('error', () => {})
 await client.connect()
 const limits = `${LIMIT.limit}/${LIMIT.windowMs}ms`
 const limiters = {
-  'library, Redis': createLimiter({ limits, keyPrefix: prefix, store: redisStore(client) }),
+  'library, Redis': createLimiter({
+    limits,
+    keyPrefix: prefix,
+    store: redisStore(client, { timeoutMs: STORE_TIMEOUT_MS }),
+  }),
   'library, memory': createLimiter({ limits }),
 }
 const accounts = new Accounts(LIMIT)

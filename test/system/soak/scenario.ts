@@ -87,7 +87,7 @@ const PRESSING = ['pressing-0', 'pressing-1'] as const
 async function soak(site: Site, { hours, rate }: SoakOptions, run: Run): Promise<Soaked> {
   const { progress } = run
   const ending = new AbortController()
-  const signal = AbortSignal.any([ending.signal, run.signal, AbortSignal.timeout(hours * 3_600_000)])
+  const signal = AbortSignal.any([ending.signal, run.signal, AbortSignal.timeout(Math.round(hours * 3_600_000))])
   const accounts = new Accounts(LIMIT)
   const keys = listKeys()
   const charged = new Map<string, Map<string, number>>()

@@ -17,7 +17,7 @@ import { type ServingProcess, startServing } from '../../support/serving-process
 import { residentMiB } from '../faults/memory.ts'
 import { FaultyRedis } from '../faults/redis.ts'
 import { type FaultyUpstream, startFaultyUpstream } from '../faults/upstream.ts'
-import type { Accounts } from './accounts.ts'
+import { type Accounts, STORE_TIMEOUT_MS } from './accounts.ts'
 
 export const LIMIT = { limit: 10, windowMs: 5_000 } as const
 export const KEY_PREFIX = 'soak'
@@ -36,7 +36,7 @@ const POLICIES = [
 ]
 const VARIABLES = {
   ...{ KEY_PREFIX, POLICIES, IDENTITY_SECRET },
-  ...{ RATE_LIMITS: 'off', STATISTICS: 'on', RULES: 'on', STORE_TIMEOUT_MS: 500, UPSTREAM_TIMEOUT_MS: 2_000 },
+  ...{ RATE_LIMITS: 'off', STATISTICS: 'on', RULES: 'on', STORE_TIMEOUT_MS, UPSTREAM_TIMEOUT_MS: 2_000 },
 }
 
 export interface Site extends Part {
