@@ -5,11 +5,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { parseArgs } from 'node:util'
-import { CLOSING_LINE, FAILED_LINE } from '../setup/summary-reporter.ts'
+import { CLOSING_LINE, FAILED_LINE, RUN_BOUND_MS } from '../setup/summary-reporter.ts'
 import { describeNeeds, PARTS, type Part, prepare } from './parts.ts'
 
 /** Several times what the longest part takes on two cores. */
 const BOUND_MS = 600_000
+/** A run that is out of time has told what it has seen within this. */
+const GRACE_MS = 30_000
 
 interface Result {
   readonly part: string
@@ -35,12 +37,18 @@ async function runPart(part: Part): Promise<Result> {
   const args = vitest ?? ['--config', 'vitest.system.config.ts', '--project', name]
   const child = spawn('vitest', ['run', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { FUZZ: 'system', ...process.env, FORCE_COLOR: process.stdout.isTTY ? '1' : '0' },
+    env: {
+      FUZZ: 'system',
+      [RUN_BOUND_MS]: String(BOUND_MS),
+      ...process.env,
+      FORCE_COLOR: process.stdout.isTTY ? '1' : '0',
+    },
   })
+  let isLate = false
   const timer = setTimeout(() => {
-    console.error(`${name} has not ended within ${BOUND_MS / 60_000} minutes`)
+    isLate = true
     child.kill('SIGKILL')
-  }, BOUND_MS)
+  }, BOUND_MS + GRACE_MS)
   let output = ''
   child.stdout.on('data', (chunk: Buffer) => {
     output += chunk
@@ -49,6 +57,10 @@ async function runPart(part: Part): Promise<Result> {
   const [code] = (await once(child, 'close')) as [number | null]
   clearTimeout(timer)
   const [, passed, failed, inconclusive] = (CLOSING_LINE.exec(output) ?? []).map((digits) => Number(digits ?? 0))
+  if (isLate) {
+    console.log(`inconclusive: ${name}: it has told nothing within ${BOUND_MS / 60_000} minutes`)
+    return end(0, 0, 1)
+  }
   // A run that told nothing has failed, too.
   const isGreen = code === 0 && passed !== undefined
   return end(

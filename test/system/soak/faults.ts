@@ -9,10 +9,10 @@ export const SOAK_FAULTS: readonly Fault[] = [
     replace: 'left, reset_ms = limit, first_ms + window - now',
   },
   {
-    name: 'object-forgets-half-a-window',
-    file: 'src/core/store/durable-object/log-keeper.ts',
-    find: 'log.dropUntil(nowMs - findLongestMs(charge))',
-    replace: 'log.dropUntil(nowMs - findLongestMs(charge) / 2)',
+    name: 'object-decides-without-its-state',
+    file: 'src/core/store/durable-object/limit-machine.ts',
+    find: 'const known = this.#findState(nowMs)\n    let returnable',
+    replace: 'const known = opens.size > 0 ? this.#findState(nowMs) : undefined\n    let returnable',
   },
   {
     name: 'refusal-told-as-granted',

@@ -7,7 +7,7 @@ import { FAULTS } from '../../../tools/faults.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
 import { openRequest, responseTo, type Sent } from '../../support/http-client.ts'
 import { defineScenario, type Options, type Run, repeat } from '../kit/scenario.ts'
-import { readAdmissions } from '../kit/streams.ts'
+import { readUnitsAdmitted } from '../kit/streams.ts'
 import { formatTable } from '../kit/table.ts'
 import { sendSteadily } from '../kit/traffic.ts'
 import { Accounts, type Answered } from './accounts.ts'
@@ -21,6 +21,13 @@ interface SoakOptions extends Options {
   readonly growth: string
 }
 
+/** Units that the stream of a caller says were ever charged. */
+interface Charged {
+  readonly units: number
+  /** It has expired meanwhile, and begun anew: its caller was kept from its limit. */
+  readonly isBroken: boolean
+}
+
 interface Soaked {
   readonly requests: number
   readonly counts: Accounts['counts']
@@ -32,7 +39,7 @@ const FAULT_EVERY_MS = 20_000
 const FAULT_MS = 2_000
 const SAMPLE_EVERY_MS = 10_000
 const SHOWN_EVERY = 30
-/** Sooner than any entry leaves its stream. */
+/** Sooner than any stream expires. */
 const RECORD_EVERY_MS = 1_000
 const SLOT_ATTEMPTS = 60
 /** Of each caller that presses: with fewer, nothing was tested. */
@@ -90,14 +97,12 @@ async function soak(site: Site, { hours, rate }: SoakOptions, run: Run): Promise
   const signal = AbortSignal.any([ending.signal, run.signal, AbortSignal.timeout(Math.round(hours * 3_600_000))])
   const accounts = new Accounts(LIMIT)
   const keys = listKeys()
-  const charged = new Map<string, Map<string, number>>()
+  const charged = new Map<string, Charged>()
   const record = async () => {
     for (const [name, key] of keys) {
-      const seen = charged.get(name) ?? new Map<string, number>()
-      charged.set(name, seen)
-      for (const { id, cost } of await readAdmissions((command) => site.redis.client.sendCommand([...command]), key)) {
-        seen.set(id, cost)
-      }
+      const units = await readUnitsAdmitted((command) => site.redis.client.sendCommand([...command]), key)
+      const { units: before, isBroken } = charged.get(name) ?? { units: 0, isBroken: false }
+      charged.set(name, { units, isBroken: isBroken || units < before })
     }
   }
   const traffic = sendSteadily({ ratePerS: rate, maxInFlight: 100, progress }, async (index, agent) => {
@@ -204,11 +209,10 @@ async function breakOne({ front, redis }: Site, times: number): Promise<void> {
 }
 
 /** What Redis has charged beside what callers were answered: each admission once, and what is in doubt once at most. */
-function listWrongCharges(accounts: Accounts, charged: ReadonlyMap<string, ReadonlyMap<string, number>>): string[] {
-  return [...charged].flatMap(([name, entries]) => {
+function listWrongCharges(accounts: Accounts, charged: ReadonlyMap<string, Charged>): string[] {
+  return [...charged].flatMap(([name, { units, isBroken }]) => {
     const { admitted, doubtful } = accounts.of(name).counts
-    const units = [...entries.values()].reduce((sum, cost) => sum + cost, 0)
-    if (units >= admitted && units <= admitted + doubtful) return []
+    if (isBroken || (units >= admitted && units <= admitted + doubtful)) return []
     return [`${name}: ${units} charged, ${admitted} admitted, ${doubtful} in doubt`]
   })
 }
