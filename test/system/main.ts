@@ -1,5 +1,6 @@
 /**
- * Runs what depends on the machine, part by part: `npm run test:system`, or with the names of parts. A part that cannot
+ * Runs what depends on the machine, part by part: `npm run test:system`, with `--weekly` what is long and rarely fails, or
+ * with the names of parts. A part that cannot
  * have what it needs has failed. What a slow machine never let happen is told as inconclusive, neither passed nor failed.
  */
 import { spawn } from 'node:child_process'
@@ -71,7 +72,10 @@ async function runPart(part: Part): Promise<Result> {
   )
 }
 
-const { positionals } = parseArgs({ allowPositionals: true })
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { weekly: { type: 'boolean', default: false } },
+})
 const unknown = positionals.filter((name) => !PARTS.some((part) => part.name === name))
 if (unknown.length > 0) {
   console.error(`no part is called ${unknown.join(', ')}; expected ${PARTS.map(({ name }) => name).join(', ')}`)
@@ -80,7 +84,8 @@ if (unknown.length > 0) {
 
 const results: Result[] = []
 for (const part of PARTS) {
-  if (positionals.length === 0 || positionals.includes(part.name)) results.push(await runPart(part))
+  const isMeant = positionals.length > 0 ? positionals.includes(part.name) : values.weekly === (part.isWeekly ?? false)
+  if (isMeant) results.push(await runPart(part))
 }
 
 const sum = (count: 'passed' | 'failed' | 'inconclusive') => results.reduce((all, result) => all + result[count], 0)
