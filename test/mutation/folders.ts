@@ -1,7 +1,7 @@
 /** What is mutated, each folder of `src` with the fast tests that know it and run on Node: a survivor has passed them all. */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   'core/algorithms': [
-    'test/unit/{calendar,memory-store}.test.ts',
+    'test/unit/{calendar,corrections,memory-store}.test.ts',
     'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
   ],
   'core/engine': [
