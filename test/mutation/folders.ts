@@ -19,4 +19,8 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/unit/{identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement,target}.test.ts',
     'test/property/{member-scanner,preflights,plans}.test.ts',
   ],
+  lua: [
+    'test/contract/{store,failures,new-identities,penalties,corrections}.test.ts',
+    'test/property/every-algorithm.test.ts',
+  ],
 }
