@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { KEPT_VERSIONS, NO_DOCUMENT } from '../../src/core/store/documents.ts'
 import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
@@ -10,7 +10,7 @@ import { ownRedis } from '../support/own-redis.ts'
 const redis = ownRedis()
 let documents: RedisDocuments
 
-beforeAll(async () => {
+beforeEach(async () => {
   const client = adaptNodeRedis(redis.client)
   documents = new RedisDocuments({ client, key: `${randomUUID()}:rules`, timeoutMs: 60_000 })
   // So that the scripts are known.

@@ -52,14 +52,18 @@ async function mutate(folder: string, file: string): Promise<void> {
     dryRunTimeoutMinutes: 30,
   } as ConstructorParameters<typeof Stryker>[0])
   const mutants = await stryker.runMutationTest()
-  const isOf = (...wanted: readonly Mutant['status'][]) => mutants.filter(({ status }) => wanted.includes(status))
+  const filterByStatus = (...wanted: readonly Mutant['status'][]) =>
+    mutants.filter(({ status }) => wanted.includes(status))
   const lines = readFileSync(join(ROOT, file), 'utf8').split('\n')
   const isNamed = ({ location, replacement }: Mutant) =>
     SURVIVORS.some((one) => {
       const isThere = one.file === file && one.line === lines[location.start.line - 1]?.trim()
       return isThere && one.replacement === replacement
     })
-  const [killed, survivors] = [isOf('Killed', 'Timeout'), isOf('Survived', 'NoCoverage').filter((one) => !isNamed(one))]
+  const [killed, survivors] = [
+    filterByStatus('Killed', 'Timeout'),
+    filterByStatus('Survived', 'NoCoverage').filter((one) => !isNamed(one)),
+  ]
   total.killed += killed.length
   total.survived += survivors.length
   console.log(`${file}: ${formatScore({ killed: killed.length, survived: survivors.length })}`)

@@ -21,7 +21,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   spread: SPREAD,
 }
 const MAX_SHOWN = 20
-const TOLD_EVERY_MS = 30_000
+const PROGRESS_EVERY_MS = 30_000
 /** What is in flight when the time is up ends within this, and so does reading and judging. */
 const GRACE_MS = 120_000
 const INCONCLUSIVE = 2
@@ -39,7 +39,7 @@ const progress = { answered: 0 }
 const startMs = performance.now()
 const tell = () => `${progress.answered} requests answered in ${((performance.now() - startMs) / 1_000).toFixed(0)} s`
 const signal = AbortSignal.timeout(Math.round(minutes * 60_000))
-const telling = setInterval(() => console.log(tell()), TOLD_EVERY_MS)
+const telling = setInterval(() => console.log(tell()), PROGRESS_EVERY_MS)
 setTimeout(
   () => {
     console.log(`inconclusive: not judged within ${minutes} minutes and ${GRACE_MS / 60_000}; ${tell()}`)
