@@ -83,7 +83,8 @@ async function plantFaults(planted: readonly Fault[]): Promise<number> {
     const { failed, isWhole } = await runTests(fault.tests).finally(remove)
     if (failed.length === 0) unfound++
     const count = `${failed.length}${failed.length >= BAIL ? ' or more' : ''}`
-    const found = failed.length > 0 ? `found by ${count}` : isWhole ? 'NOT FOUND' : 'NO VERDICT: Vitest has not ended its run'
+    const found =
+      failed.length > 0 ? `found by ${count}` : isWhole ? 'NOT FOUND' : 'NO VERDICT: Vitest has not ended its run'
     console.log(`${fault.name} (${fault.file}): ${found}, ${formatSeconds(startMs)}`)
     for (const test of failed) console.log(`  ${test}`)
   }
@@ -95,38 +96,69 @@ function formatSeconds(startMs: number): string {
   return `${((performance.now() - startMs) / 1_000).toFixed(0)} s`
 }
 
-/** Runs a command on a fault that it must find. @returns a row of the table, and whether it turned red */
-async function runCommand({ command, args, fault, says }: PlantedCommand) {
-  const remove = plant(fault)
+type CommandVerdict = 'green' | 'red' | 'inconclusive' | 'no verdict' | 'broken'
+
+interface CommandRun {
+  readonly verdict: CommandVerdict
+  /** What it said was wrong. */
+  readonly said: string
+  readonly took: string
+}
+
+/** Runs a command to its verdict. It is red only if it says what the fault does: one that broke has judged nothing. */
+async function runCommand({ args, says }: PlantedCommand): Promise<CommandRun> {
   const startMs = performance.now()
-  const child = spawn(args[0] as string, args.slice(1), { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(args[0] as string, args.slice(1), {
+    cwd: copy,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk))
-  const timer = setTimeout(() => child.kill('SIGKILL'), BOUND_MS)
-  const [code] = (await once(child, 'close').finally(remove)) as [number | null]
-  clearTimeout(timer)
-  const line = output.split('\n').find((text) => says.test(text))
-  const isRed = code !== 0 && code !== null && line !== undefined
-  const verdict = isRed ? 'red' : code === null ? 'no verdict' : `exit ${code}`
-  if (!isRed) console.error(output.slice(-2_000))
-  const seconds = ((performance.now() - startMs) / 1_000).toFixed(0)
-  return { isRed, row: [command, fault.name, verdict, `${seconds} s`, (line ?? '').trim().slice(0, 100)] }
+  const code = await runWithin(child)
+  const said = output.split('\n').find((line) => says.test(line))
+  const verdict = findVerdict(code, output, said !== undefined)
+  if (verdict === 'broken' || verdict === 'no verdict') console.error(output.slice(-2_000))
+  return { verdict, said: (said ?? '').trim().slice(0, 100), took: formatSeconds(startMs) }
+}
+
+function findVerdict(code: number | null, output: string, hasSaid: boolean): CommandVerdict {
+  if (code === null) return 'no verdict'
+  if (code === 0) return hasSaid ? 'broken' : 'green'
+  if (hasSaid) return 'red'
+  return /^inconclusive\b/m.test(output) ? 'inconclusive' : 'broken'
+}
+
+/** A command judges if it is not red without the fault, and red with it. @returns how many do not */
+async function plantInCommands(commands: readonly PlantedCommand[]): Promise<number> {
+  const rows = [['command', 'fault', 'without it', '', 'with it', '', 'said']]
+  let wrong = 0
+  for (const each of commands) {
+    const control = await runCommand(each)
+    const remove = plant(each.fault)
+    const planted = await runCommand(each).finally(remove)
+    const isRight = ['green', 'inconclusive'].includes(control.verdict) && planted.verdict === 'red'
+    if (!isRight) wrong++
+    const row = [
+      each.command,
+      each.fault.name,
+      control.verdict,
+      control.took,
+      planted.verdict,
+      planted.took,
+      planted.said,
+    ]
+    rows.push(row)
+    console.error(row.join('  '))
+  }
+  console.log(`\n${formatRows(rows)}\n\n${commands.length - wrong} of ${commands.length} judge`)
+  return wrong
 }
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { commands: { type: 'boolean' } } })
 if (values.commands) {
-  const rows: string[][] = []
   const commands = COMMANDS.filter(({ command }) => positionals.length === 0 || positionals.includes(command))
-  let red = 0
-  for (const each of commands) {
-    const { isRed, row } = await runCommand(each)
-    if (isRed) red++
-    rows.push(row)
-    console.error(row.join('  '))
-  }
-  console.log(`\n${formatRows([['command', 'fault', 'verdict', 'took', 'said'], ...rows])}`)
-  console.log(`\n${red} of ${commands.length} red`)
-  process.exit(red === commands.length ? 0 : 1)
+  process.exit((await plantInCommands(commands)) > 0 || commands.length === 0 ? 1 : 0)
 }
 
 const isCalled = ({ name, file, tests = [] }: Fault, each: string) =>
@@ -136,7 +168,8 @@ if (unknown.length > 0) {
   console.error(`no fault is called ${unknown.join(', ')}; expected ${FAULTS.map(({ name }) => name).join(', ')}`)
   process.exit(2)
 }
-const planted = positionals.length === 0 ? FAULTS : FAULTS.filter((fault) => positionals.some((each) => isCalled(fault, each)))
+const planted =
+  positionals.length === 0 ? FAULTS : FAULTS.filter((fault) => positionals.some((each) => isCalled(fault, each)))
 // Faults that some files must find say nothing of the others.
 const isFast = planted.every(({ tests }) => tests !== undefined)
 const control = await runTests(isFast ? [...new Set(planted.flatMap(({ tests }) => tests ?? []))] : [])
