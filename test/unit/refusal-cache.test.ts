@@ -81,6 +81,16 @@ test('withRefusalCache() counts the wait down, and calls the store again when it
   expect((await decide(charge)).granted).toBe(1)
 })
 
+test('withRefusalCache() calls the store again when the clock has stepped back before the refusal', async () => {
+  const { clock, requested, decide } = subject()
+  const charge = second()
+  await exhaust(decide, charge)
+  const before = requested.length
+  clock.now -= LATENCY_MS
+  await decide(charge)
+  expect(requested.length).toBe(before + 1)
+})
+
 test('withRefusalCache() calls the store again after a call that may have charged', async () => {
   const { requested, decide, server } = subject()
   const charge = second()
