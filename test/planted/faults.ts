@@ -454,13 +454,6 @@ export const FAULTS: readonly Fault[] = [
     tests: ['test/unit/refusal-cache', 'test/property/refusals', 'test/unit/hot-refusals'],
   },
   {
-    name: 'refusals-of-other-remains-kept',
-    file: 'src/core/engine/refusals/refusal-memory.ts',
-    find: '&&\n      findMinRemaining(usage) === findMinRemaining(one.usage)',
-    replace: '',
-    tests: ['test/unit/refusal-cache', 'test/property/refusals', 'test/unit/hot-refusals'],
-  },
-  {
     name: 'refusal-after-step-back',
     file: 'src/core/engine/refusals/refusal-memory.ts',
     find: 'return nowMs >= receivedAtMs && nowMs < untilMs',

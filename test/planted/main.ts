@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { parseArgs, stripVTControlCharacters } from 'node:util'
 import { COMMANDS, type PlantedCommand } from './commands.ts'
 import { FAULTS, type Fault } from './faults.ts'
 import { REPORT_VARIABLE, type ReportLine } from './reporter.ts'
@@ -116,6 +116,7 @@ async function runCommand({ args, says }: PlantedCommand): Promise<CommandRun> {
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk))
   const code = await runWithin(child)
+  output = stripVTControlCharacters(output)
   const said = output.split('\n').find((line) => says.test(line))
   const verdict = findVerdict(code, output, said !== undefined)
   if (verdict === 'broken' || verdict === 'no verdict') console.error(output.slice(-2_000))

@@ -324,6 +324,14 @@ test('withRefusalCache() calls once for a refusal that only time ends, and lets 
   expect((await decide({ ...charge, cost: 3 })).granted).toBe(1)
 })
 
+test('withRefusalCache() lets no request wait that fits, however many costs were refused', async () => {
+  const { decide } = limited()
+  const charge = hourly(10)
+  await decide({ ...charge, cost: 5 })
+  for (const cost of [7, 8, 9]) expect((await decide({ ...charge, cost })).granted).toBe(0)
+  expect((await decide({ ...charge, cost: 4 })).granted).toBe(1)
+})
+
 test('withRefusalCache() reports for a charge with a reserve what remains by now', async () => {
   const { decide, flood } = limited()
   const charge = hourly(10)
