@@ -461,6 +461,13 @@ export const FAULTS: readonly Fault[] = [
     tests: ['test/unit/refusal-cache'],
   },
   {
+    name: 'refusals-of-other-remains-kept',
+    file: 'src/core/engine/refusals/refusal-memory.ts',
+    find: '&&\n      findMinRemaining(usage) === findMinRemaining(one.usage)',
+    replace: '',
+    tests: ['test/unit/refusal-cache'],
+  },
+  {
     name: 'refusal-of-closest-always',
     file: 'src/core/engine/refusals/refusal-memory.ts',
     find: '? closest : undefined',

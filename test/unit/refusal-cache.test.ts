@@ -332,6 +332,19 @@ test('withRefusalCache() lets no request wait that fits, however many costs were
   expect((await decide({ ...charge, cost: 4 })).granted).toBe(1)
 })
 
+test('withRefusalCache() repeats no refusal from before slots came back that are enough', async () => {
+  const { store, decide } = limited()
+  const charge = slots(4)
+  const withCost = (cost: number) => ({ ...charge, cost })
+  // Another isolate holds all, and gives half of them back.
+  const [held, kept] = [take([withCost(2)]), take([withCost(2)])]
+  for (const request of [held, kept]) expect((await store.decide(request)).granted).toBe(1)
+  expect((await decide(withCost(2))).granted).toBe(0)
+  await store.release(held.charges)
+  for (let i = 0; i < 2; i++) expect((await decide(withCost(3))).granted).toBe(0)
+  expect((await decide(withCost(2))).granted).toBe(1)
+})
+
 test('withRefusalCache() reports for a charge with a reserve what remains by now', async () => {
   const { decide, flood } = limited()
   const charge = hourly(10)
