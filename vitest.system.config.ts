@@ -21,6 +21,8 @@ export default defineConfig({
         ],
         testTimeout: 180_000,
         hookTimeout: 180_000,
+        // What a test waits for, a busy machine may be late with.
+        expect: { poll: { timeout: 150_000 } },
         globalSetup: [
           './test/setup/services.ts',
           './test/setup/bundle.ts',

@@ -1,5 +1,5 @@
 /**
- * Measures what docs/performance.md says, Sluice beside its peers, on one Redis and one workerd. About ten minutes.
+ * Measures what bench/results/performance.md says, Sluice beside its peers, on one Redis and one workerd. About ten minutes.
  *
  *     npm run bench -- [--only <section>]
  *
@@ -35,7 +35,7 @@ import { measureEvictions } from './stores/evictions.ts'
 import { measureWorst } from './worst/measure.ts'
 
 const RESULTS = join(import.meta.dirname, 'results')
-const PAGE = join(import.meta.dirname, '../docs/performance.md')
+const PAGE = join(RESULTS, 'performance.md')
 const README = join(import.meta.dirname, '../README.md')
 
 const SECTIONS: Readonly<Record<string, () => Promise<Partial<Results>>>> = {

@@ -6,4 +6,7 @@
 export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError } from './core/options/option-error.ts'
 export type { ObservedRequest, RateLimit } from './http/request/rate-limit.ts'
+export type { Identities, Identity } from './library/charge-builder.ts'
+export type { LimiterDecision as Decision } from './library/decision.ts'
+export type { Counts } from './middleware/counts.ts'
 export { type HonoOptions as SluiceOptions, type RateLimitVariables, sluice } from './middleware/hono.ts'

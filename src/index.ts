@@ -9,7 +9,7 @@ export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError, type OptionErrorCode } from './core/options/option-error.ts'
 export type { AlgorithmOptions as Limits } from './core/options/policy-options.ts'
 export type { Log } from './core/runtime/log.ts'
-export { UPSTASH_OPTIONS } from './core/store/redis/client.ts'
+export { type RedisClient, UPSTASH_OPTIONS } from './core/store/redis/client.ts'
 export type { Identities, Identity } from './library/charge-builder.ts'
 export type { LimiterDecision as Decision, ObservedDecision, PartialDecision, Slot } from './library/decision.ts'
 export {

@@ -31,7 +31,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
       algorithms: 'each algorithm in TypeScript, twin of its Lua; their table; the decision over several of them. Pure',
       options: 'what limits and settings may be: their checks, and the one error for a wrong one',
       store: 'a folder for each kind of store, which opens limits, documents and statistics; only `redis/` sees `lua/`',
-      engine: 'the engine, and the stages around a store: breaker, refusal cache, leases, mirror; the fallback',
+      engine: 'the engine, the stages around a store, and folders of three of them: leases, refusals, places',
       shedding: 'how healthy the upstream is, and how much of its traffic is shed',
     },
   },

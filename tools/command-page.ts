@@ -3,12 +3,11 @@ import { CODES } from '../src/command/check/finding.ts'
 import { EXIT_CODES } from '../src/command/command-error.ts'
 import { SUBCOMMANDS } from '../src/command/program.ts'
 import type { Subcommand } from '../src/command/subcommand.ts'
-import { renderTable } from './markdown.ts'
 import { writeGenerated } from './write-generated.ts'
 
 const INTRODUCTION = `# The command
 
-\`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository (\`npm run -s\` with \`--json\`, or npm prints a banner into it), \`npx sluice …\` elsewhere, which fetches the package \`sluice-command\` where it is not installed.
+\`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository (\`npm run -s\` with \`--json\`), \`npx sluice …\` elsewhere, which fetches the package \`sluice-command\` where it is not installed.
 \`sluice <name> --help\` has the arguments, options and examples of each subcommand.
 
 - **Configuration.** It reads variables as \`npm run dev\` does (\`check\` only with \`--dev\`): from the shell, then \`.dev.vars\`, then \`wrangler.toml\`, \`.json\` or \`.jsonc\`.
@@ -25,22 +24,22 @@ const INTRODUCTION = `# The command
 if (import.meta.main) writeGenerated(new Map([['docs/cli.md', renderCommandPage()]]), 'command-page')
 
 export function renderCommandPage(): string {
-  const codes = Object.values(EXIT_CODES).map(([code, meaning]) => [`${code}`, meaning])
-  const findings = Object.entries(CODES).map(([name, [level, meaning]]) => [toCode(name), `${level}: ${meaning}`])
+  const codes = Object.values(EXIT_CODES).map(([code, meaning]) => `- ${code}: ${meaning}`)
+  const findings = Object.entries(CODES).map(([name, [level, meaning]]) => `- ${toCode(name)}: ${level}: ${meaning}`)
   const parts = [
     INTRODUCTION,
     '## Subcommands',
-    renderTable(['subcommand', 'purpose', 'example'], SUBCOMMANDS.map(toRow)),
+    SUBCOMMANDS.map(toLine).join('\n'),
     '## Exit codes',
-    renderTable(['code', 'meaning'], codes),
+    codes.join('\n'),
     '## What `sluice check` finds',
-    renderTable(['code', 'meaning'], findings),
+    findings.join('\n'),
   ]
   return `${parts.join('\n\n')}\n`
 }
 
-function toRow({ name, summary, examples }: Subcommand): readonly string[] {
-  return [toCode(name), summary, toCode(`sluice ${Object.keys(examples)[0] ?? name}`)]
+function toLine({ name, summary, examples }: Subcommand): string {
+  return `- ${toCode(name)}: ${summary}, e.g. ${toCode(`sluice ${Object.keys(examples)[0] ?? name}`)}`
 }
 
 function toCode(text: string): string {

@@ -20,7 +20,7 @@ const LIMITS = {
   blocked: '403, or the rule’s | a [rule](rules.md) blocks the caller; `detail` is its reason | remove the block',
   identity_missing:
     '401, or `deny:<status>` | the [identity](identities.md#missing-and-ambiguous-identities) is missing or ambiguous | send it once; `WWW-Authenticate` is `Bearer` if a token is meant, else `APIKey`',
-  invalid_cost: '400 | the cost header is not an integer from 1 to `max_cost`',
+  invalid_cost: '413, or 400 | the request costs more than `max_cost`, or its cost header is no integer from 1',
   store_unavailable:
     '503 | the store is unavailable and the policy is `closed` | see [store outages](operations.md#store-outages)',
 } satisfies Partial<Record<ProblemCode, Row>>
@@ -76,6 +76,7 @@ const OPTIONS: Readonly<Record<OptionErrorCode, string>> = {
   UNKNOWN_OPTION: 'no option or policy key has this name',
   UNKNOWN_VARIABLE: 'a variable whose name is close to a known one',
   NEEDS_HOLD: '`take`, `takeUpTo` or `waitFor` on a limiter with slots, which `hold` takes',
+  COST_TOO_HIGH: 'a call costs more than any may: if clients choose costs, answer 413',
 }
 
 const EVENTS: Readonly<Record<LogEvent, string>> = {

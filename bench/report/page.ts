@@ -1,4 +1,4 @@
-/** The parts of docs/performance.md. */
+/** The parts of bench/results/performance.md. */
 import { LEASED as LEASED_TARGET, SLIDING } from '../accuracy/targets.ts'
 import type { FloodFigures } from '../floods/measure.ts'
 import type { PairFigures } from '../gateway/side-by-side.ts'

@@ -24,11 +24,11 @@ const SECTIONS = [...README.matchAll(/^- \*\*(.+):\*\*((?:.*\n)(?: {2}.*\n)*)/gm
 const IN_DETAIL = {
   text: 'In detail',
   items: [
-    { text: 'Performance', link: '/docs/performance' },
+    { text: 'Figures of performance', link: '/bench/results/performance' },
+    { text: 'Figures at scale', link: '/bench/results/scale' },
     { text: 'How the stores work', link: '/docs/how-stores-work' },
     { text: 'Architecture', link: '/docs/architecture' },
     { text: 'Glossary', link: '/docs/glossary' },
-    { text: 'Contributing', link: '/CONTRIBUTING' },
   ],
 }
 

@@ -6,7 +6,7 @@ import { OptionError } from '../core/options/option-error.ts'
 import { createDigest, type Digest } from '../core/runtime/digest.ts'
 import { Lru } from '../core/runtime/lru.ts'
 import { drawNumber } from '../core/runtime/random.ts'
-import type { LimiterPolicy } from './policies.ts'
+import { findMaxCost, type LimiterPolicy, type PlanTerms, toTerms } from './policies.ts'
 
 /** Distinguishes callers: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
@@ -28,7 +28,13 @@ const MAX_CACHED = 10_000
 /** Longer texts are neither cached nor parts of keys. */
 export const MAX_CHARACTERS = 500
 
-const IDENTITY_EXPECTED = 'a string that is not empty, or a list of strings'
+export const IDENTITY_EXPECTED = 'a string that is not empty, or a list of strings'
+
+interface Terms {
+  readonly byPolicy: readonly (PlanTerms | undefined)[]
+  /** Units that one decision may cost at most. */
+  readonly maxCost: number
+}
 
 /** Builds the charge of each policy for an identity. */
 export class ChargeBuilder {
@@ -40,6 +46,8 @@ export class ChargeBuilder {
   /** Charges of one unit, without slots. */
   readonly #byText = new Lru<readonly Charge[]>(MAX_CACHED)
   readonly #byList = new Lru<readonly Charge[]>(MAX_CACHED)
+  /** Limits of calls, by their names. */
+  readonly #limits = new Lru<Terms>(MAX_CACHED)
 
   constructor({ policies, keyPrefix, secret, isReadable = false }: ChargeBuilderOptions) {
     this.#policies = policies
@@ -51,18 +59,46 @@ export class ChargeBuilder {
 
   /**
    * @param cost units of each policy
-   * @param plan whose limits the policies that know it have
+   * @param plan whose limits the policies that know it have, or the name of limits
    * @throws {OptionError} for an invalid identity
    */
   build(identity: Identities, cost: number, plan?: string): readonly Charge[] {
     const charges = this.#buildUnits(identity)
     if (cost === 1 && plan === undefined && !this.#hasSlots) return charges
+    const terms = plan?.startsWith('{') ? this.findLimits(plan).byPolicy : undefined
     return charges.map((charge, index) => ({
       ...charge,
       cost,
-      ...(plan !== undefined && this.#policies[index]?.termsByPlan?.get(plan)),
+      ...(plan !== undefined && (terms ? terms[index] : this.#policies[index]?.termsByPlan?.get(plan))),
       ...(holdsSlots(charge) && { slot: drawNumber() }),
     }))
+  }
+
+  /** Names limits of a call like a plan, which may have no such name: by policy, as JSON. @throws {OptionError} */
+  nameLimits(limits: string | { readonly [policy: string]: string }): string {
+    const names = this.#policies.map(({ name }) => name)
+    const [only = '', ...others] = names
+    if (typeof limits === 'string' && others.length === 0) return JSON.stringify({ [only]: limits })
+    const isByPolicy = typeof limits === 'object' && limits !== null
+    if (!isByPolicy) throw new OptionError('limits', `limits by policy (${names.join(', ')})`, limits)
+    const stray = Object.keys(limits).find((name) => !names.includes(name))
+    if (stray !== undefined) throw new OptionError('limits', `names of policies (${names.join(', ')})`, stray)
+    return JSON.stringify(limits)
+  }
+
+  /** @param plan made by `nameLimits` @throws {OptionError} for limits that are none, or of other windows */
+  findLimits(plan: string): Terms {
+    const known = this.#limits.get(plan)
+    if (known) return known
+    const texts: Readonly<Record<string, string>> = JSON.parse(plan)
+    const policies = this.#policies.map((policy) => {
+      const text = texts[policy.name]
+      return text === undefined ? policy : { ...policy, ...policy.readOther?.('limits', text), termsByPlan: undefined }
+    })
+    const byPolicy = policies.map((policy, at) => (policy === this.#policies[at] ? undefined : toTerms(policy, plan)))
+    const found = { byPolicy, maxCost: findMaxCost(policies) }
+    this.#limits.set(plan, found)
+    return found
   }
 
   #buildUnits(identity: Identities): readonly Charge[] {
@@ -122,7 +158,7 @@ export class ChargeBuilder {
 
 /** Builds the charge of one policy, once. @throws {OptionError} for an invalid identity */
 export function createPolicyCharge(
-  policy: Policy,
+  policy: LimiterPolicy,
   options: Pick<ChargeBuilderOptions, 'keyPrefix' | 'secret'>,
   identity: Identity,
   cost: number,

@@ -23,7 +23,7 @@ interface DecisionOutcome {
   readonly decidedAtMs: number
   /** Units charged to each policy; 0 if nothing was granted, or for a `peek`. */
   readonly charged: number
-  /** The plan that was named. */
+  /** The plan that was named, or the limits of the call. */
   readonly plan?: string
   /**
    * The fallback that decided while the store gave no answer: limits of this process alone, no limits, or a refusal.

@@ -22,7 +22,7 @@ import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
 import { createHook } from '../core/runtime/create-hook.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
-import { sleep, waitAtMost } from '../core/runtime/sleep.ts'
+import { createSleepClock, type SleepClock, sleep, waitAtMost } from '../core/runtime/sleep.ts'
 import { createSteadyClock } from '../core/runtime/steady-clock.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
@@ -102,6 +102,13 @@ export interface TakeOptions {
    * @example 'pro'
    */
   readonly plan?: string | undefined
+  /**
+   * Limits in place of those of the limiter, over the same windows: of its one policy, or by name. What was used counts
+   * whatever the limits.
+   * @default those of the limiter
+   * @example '20/1s, 200/1m', or { calls: '20/1s, 200/1m' }
+   */
+  readonly limits?: string | { readonly [policy: string]: string } | undefined
 }
 
 export interface WaitOptions extends TakeOptions {
@@ -179,9 +186,6 @@ export interface Limiter {
 /** `waitFor` waits for the store at least this long: its answer may grant at once. */
 const MIN_ANSWER_MS = 100
 
-/** `waitFor` reads a clock of the program this often: no timer follows it. */
-const POLL_MS = 100
-
 const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   // Policies are read from these.
   limits: () => {},
@@ -210,8 +214,8 @@ type ObservableRequest = DecisionRequest<Charge> & Pick<ObservedDecision, 'actio
  * @example const limiter = createLimiter({ limits: '10/1s, 100/1m' })
  * @throws {OptionError} naming the option to fix
  */
-export function createLimiter<LimitsText extends string = string>(
-  options: LimiterOptions & CheckedLimits<LimitsText>,
+export function createLimiter<LimitsText extends string = string, PlansText extends string = string>(
+  options: LimiterOptions & CheckedLimits<LimitsText, PlansText>,
 ): Limiter {
   return new PolicyLimiter(options)
 }
@@ -232,8 +236,8 @@ class PolicyLimiter implements Limiter {
   readonly #hasSlots: boolean
   readonly #context: CallContext
   readonly #now: () => number
-  /** How often a wait reads that clock, if the store decides by it, too; undefined if not. */
-  readonly #pollMs: number | undefined
+  /** Makes the clock that ends a wait, if the store decides by it, too. */
+  readonly #createSleepClock: () => SleepClock | undefined
 
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
@@ -243,7 +247,7 @@ class PolicyLimiter implements Limiter {
     const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
-    this.#pollMs = store.isRemote ? undefined : options.now ? POLL_MS : Number.POSITIVE_INFINITY
+    this.#createSleepClock = () => (store.isRemote ? undefined : createSleepClock(options.now))
     const policies = readLimiterPolicies(options, onStoreError)
     this.#policies = options.mode === 'shadow' ? policies.map((policy) => ({ ...policy, mode: 'shadow' })) : policies
     this.#plans = new Set(this.#policies.flatMap(({ termsByPlan }) => [...(termsByPlan?.keys() ?? [])]))
@@ -291,41 +295,40 @@ class PolicyLimiter implements Limiter {
     const cost = options === undefined ? 1 : findOnlyCost(options)
     const isShort = typeof identity === 'string' && identity !== '' && identity.length <= MAX_CHARACTERS
     // An async function keeps its state for an await, which takes longer than such a decision.
-    if (this.#takeNow && isShort && this.#isCost(cost)) return Promise.resolve(this.#takeNow(identity, cost))
+    if (this.#takeNow && isShort && isCost(cost, this.#maxCost)) return Promise.resolve(this.#takeNow(identity, cost))
     return this.#take(identity, options)
   }
 
   async #take(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('take', options)
     this.#refuseSlots('take')
-    return toDecision(await this.#decide(identity, cost, options.plan), cost)
+    return toDecision(await this.#decide(identity, cost, options), cost)
   }
 
   async takeUpTo(identity: Identities, permits: number, options: TakeOptions = {}): Promise<PartialDecision> {
     const cost = readCostOption('takeUpTo', options)
     this.#refuseSlots('takeUpTo')
     checkInteger('permits', permits, 1, MAX_COST)
-    const decided = await this.#decide(identity, cost, options.plan, 'take-up-to', permits)
+    const decided = await this.#decide(identity, cost, options, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
   async peek(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('peek', options)
-    return toDecision(await this.#decide(identity, cost, options.plan, 'peek'), 0)
+    return toDecision(await this.#decide(identity, cost, options, 'peek'), 0)
   }
 
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('waitFor', options, ['signal', 'maxWaitMs'])
-    const { signal, maxWaitMs = Infinity, plan } = options
-    const one = plan === undefined ? { cost } : { cost, plan }
+    const { signal, maxWaitMs = Infinity, plan, limits } = options
+    const one = plan === undefined && limits === undefined ? { cost } : { cost, plan, limits }
     checkSignal('signal', signal)
     if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
       throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const readPassedMs = createSteadyClock(() => performance.now())
     for (;;) {
       signal?.throwIfAborted()
-      const pollMs = this.#pollMs
-      const clock = pollMs === undefined ? undefined : { readPassedMs: createSteadyClock(this.#now), pollMs }
+      const clock = this.#createSleepClock()
       const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, one, signal)
       if (decision.granted || readPassedMs() + decision.retryAfterMs > maxWaitMs) return decision
       await sleep(decision.retryAfterMs, signal, clock)
@@ -335,7 +338,7 @@ class PolicyLimiter implements Limiter {
   async hold(identity: Identities, options: TakeOptions = {}): Promise<Slot> {
     const cost = readCostOption('hold', options)
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#listNames())
-    const decided = await this.#decide(identity, cost, options.plan)
+    const decided = await this.#decide(identity, cost, options)
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
@@ -393,12 +396,14 @@ class PolicyLimiter implements Limiter {
   #decide(
     identity: Identities,
     cost: number,
-    plan: string | undefined,
+    { plan: named, limits }: TakeOptions,
     action: ObservedDecision['action'] = 'take',
     permits = 1,
   ): EngineDecision | Promise<EngineDecision> {
-    if (!this.#isCost(cost)) checkInteger('cost', cost, 1, this.#maxCost)
-    if (plan !== undefined) this.#checkPlan(plan)
+    const plan = limits === undefined ? named : this.#charges.nameLimits(limits)
+    const maxCost = limits === undefined || plan === undefined ? this.#maxCost : this.#charges.findLimits(plan).maxCost
+    if (!isCost(cost, maxCost)) refuseCost(cost, maxCost)
+    if (named !== undefined) this.#checkPlan(named, limits)
     const request = { action, permits, charges: this.#charges.build(identity, cost, plan) }
     return this.#watch ? this.#decideWatched(this.#watch, request, cost) : this.#decideRequest(request)
   }
@@ -423,12 +428,9 @@ class PolicyLimiter implements Limiter {
     return this.#engine.decide(request.charges, this.#context, request)
   }
 
-  #isCost(cost: number | undefined): cost is number {
-    return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= this.#maxCost)
-  }
-
   /** A plan that is misspelt would silently have smaller limits. */
-  #checkPlan(plan: string): void {
+  #checkPlan(plan: string, limits: TakeOptions['limits']): void {
+    if (limits !== undefined) throw new OptionError('plan', 'no plan beside limits', plan)
     if (this.#plans.has(plan)) return
     const expected = `one of ${[...this.#plans].join(', ')}`
     throw new OptionError('plan', this.#plans.size > 0 ? expected : 'a limiter with plans', plan)
@@ -444,6 +446,14 @@ class PolicyLimiter implements Limiter {
   }
 }
 
+function isCost(cost: number | undefined, max: number): cost is number {
+  return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= max)
+}
+
+function refuseCost(cost: number, max: number): never {
+  throw new OptionError('cost', `an integer from 1 to ${max}`, cost, cost > max ? 'COST_TOO_HIGH' : undefined)
+}
+
 /** @returns undefined if there is anything but a cost, or none */
 function findOnlyCost(options: TakeOptions): number | undefined {
   for (const name in options) if (name !== 'cost') return undefined
@@ -452,7 +462,7 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 
 /** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
 function readCostOption(method: string, options: TakeOptions, more: readonly string[] = []): number {
-  checkNames(method, options, ['cost', 'plan', ...more])
+  checkNames(method, options, ['cost', 'plan', 'limits', ...more])
   return options.cost === undefined ? 1 : options.cost
 }
 

@@ -167,8 +167,12 @@ function checkOwnOptions(prefix: string, options: OwnOptions): void {
 /** A policy of a limiter. */
 export interface LimiterPolicy extends Policy {
   /** What each plan changes in a charge. */
-  readonly termsByPlan?: ReadonlyMap<string, Pick<StoreCharge, 'limits' | 'burst' | 'plan'>> | undefined
+  readonly termsByPlan?: ReadonlyMap<string, PlanTerms> | undefined
+  /** Reads other limits over the same windows. @param option where they stand @throws {OptionError} */
+  readonly readOther?: (option: string, text: string) => Pick<Policy, 'limits' | 'burst'>
 }
+
+export type PlanTerms = Pick<StoreCharge, 'limits' | 'burst' | 'plan'>
 
 /** @throws {OptionError} naming the option to fix */
 export function readPolicies(
@@ -194,12 +198,14 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
   checkOneOf(`${path}.mode`, mode, POLICY_MODES)
   checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
   const { limits, burst } = parseAlgorithmLimits(`${path}.`, options)
+  const readOther = createOtherReader(options, limits)
   return {
     name,
     algorithm,
     limits,
     burst,
-    termsByPlan: readPlanTerms(path, options, limits),
+    termsByPlan: readPlanTerms(path, options, readOther),
+    readOther,
     penalty: readPenalty(options, limits, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
@@ -208,25 +214,33 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
   }
 }
 
-/**
- * All plans have the same windows: a count then means the same in each, also for a caller that changes plans.
- * @throws {OptionError} naming the option to fix, below `path`
- */
-function readPlanTerms(path: string, options: PolicyOptions, base: readonly PolicyLimit[]) {
-  const { plans } = options
-  if (plans === undefined) return undefined
-  if (typeof plans !== 'object' || plans === null) throw new OptionError(`${path}.plans`, 'limits by plan', plans)
+/** All limits of a policy have the same windows: a count then means the same in each, also for a caller that changes plans. */
+function createOtherReader(options: PolicyOptions, base: readonly PolicyLimit[]) {
   const formatWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
-  const entries = Object.entries(plans).map(([plan, text]) => {
-    checkText(`${path}.plans`, plan, NAME)
-    checkString(`${path}.plans.${plan}`, text, LIMITS_EXPECTED)
+  return (option: string, text: string) => {
+    checkString(option, text, LIMITS_EXPECTED)
     const fail = (expected: string): never => {
-      throw new OptionError(`${path}.plans.${plan}`, expected, text)
+      throw new OptionError(option, expected, text)
     }
     const own = { ...options, limits: text }
     const { limits, burst } = readLimits(own, (_, expected) => fail(expected), readCalendarLimits)
     if (formatWindows(limits) !== formatWindows(base)) fail('the same windows in every plan')
-    return [plan, { limits, ...(burst !== undefined && { burst }), plan }] as const
+    return { limits, burst }
+  }
+}
+
+/** @param plan names these limits */
+export function toTerms({ limits, burst }: Pick<Policy, 'limits' | 'burst'>, plan: string): PlanTerms {
+  return { limits, ...(burst !== undefined && { burst }), plan }
+}
+
+/** @throws {OptionError} naming the option to fix, below `path` */
+function readPlanTerms(path: string, { plans }: PolicyOptions, readOther: NonNullable<LimiterPolicy['readOther']>) {
+  if (plans === undefined) return undefined
+  if (typeof plans !== 'object' || plans === null) throw new OptionError(`${path}.plans`, 'limits by plan', plans)
+  const entries = Object.entries(plans).map(([plan, text]) => {
+    checkText(`${path}.plans`, plan, NAME)
+    return [plan, toTerms(readOther(`${path}.plans.${plan}`, text), plan)] as const
   })
   return new Map(entries)
 }

@@ -75,8 +75,8 @@ const USES = new WeakMap<LimiterStore, Use>()
 
 /** So many limiters in a row, made at one place for one request each, are no start of a program and no test. */
 const MAX_UNUSED = 100
-/** By the place where they were made: how many in a row, and the use of the last one. */
-const MADE = new Lru<{ readonly inRow: number; readonly use: Use }>(1_000)
+/** By the place where they were made: the uses of the last ones. */
+const MADE = new Lru<Use[]>(1_000)
 let isWarned = false
 
 /** Warns once of limiters that are made in a handler: with counts of their own in memory, they limit nobody. */
@@ -84,10 +84,12 @@ export function noteLimiter(store: LimiterStore, log: Log): void {
   const use = USES.get(store)
   const place = use && !isWarned && new Error().stack?.split('\n', 8).join()
   if (!use || !place) return
-  const before = MADE.get(place)
-  const inRow = before && before.use !== use && before.use.decisions <= 1 ? before.inRow + 1 : 1
-  MADE.set(place, { inRow, use })
-  if (inRow <= MAX_UNUSED) return
+  const before = MADE.get(place) ?? []
+  const isOnceEach = before.every(({ decisions }) => decisions <= 1)
+  // A start of a program makes many before any decides; requests that come at once, a few.
+  const used = before.filter(({ decisions }) => decisions === 1).length
+  MADE.set(place, isOnceEach && before.at(-1) !== use ? [...before.slice(1 - MAX_UNUSED), use] : [use])
+  if (!isOnceEach || before.length < MAX_UNUSED || used < MAX_UNUSED / 2) return
   isWarned = true
   const message = `${MAX_UNUSED} limiters were made at one place, for one request each: make one outside of the handler`
   log('warn', { event: 'made_per_request', message })
@@ -160,7 +162,9 @@ function checkShards(shards: readonly RedisShard[]): readonly RedisShard[] {
 }
 
 interface Counting {
-  readonly text: string
+  readonly windows: string
+  /** Undefined: other numbers may count with these. */
+  readonly limits: string | undefined
   readonly place: string
   /** Nothing has run since it was made. */
   isNew: boolean
@@ -172,14 +176,14 @@ const COUNTED = new WeakMap<object, Map<string, Counting>>()
 /**
  * Policies with the same keys share their counts, and each keeps them for its own windows only. Those of other processes
  * are not known here. In development, a module that is loaded again may change its limits: it takes its own place.
- * @param describe what all policies with the same keys must have in common; by default their windows
+ * @param describe what policies with the same keys, if this describes both, must have in common besides their windows
  * @throws {OptionError} if two of them differ
  */
 export function refuseSharedNames<Counted extends Policy>(
   store: LimiterStore,
   keyPrefix: string,
   policies: readonly Counted[],
-  describe: (policy: Counted) => unknown = ({ limits }) => limits.map(({ windowMs, calendar }) => [windowMs, calendar]),
+  describe: (policy: Counted) => unknown = () => undefined,
 ): void {
   const counts = store.counts ?? store
   const known = COUNTED.get(counts) ?? new Map<string, Counting>()
@@ -187,9 +191,12 @@ export function refuseSharedNames<Counted extends Policy>(
   const place = readCallers()
   for (const policy of policies) {
     const key = `${keyPrefix}:${policy.name}:${policy.algorithm}`
-    const counting = { text: JSON.stringify(describe(policy)), place, isNew: true }
+    const windows = JSON.stringify(policy.limits.map(({ windowMs, calendar }) => [windowMs, calendar]))
     const other = known.get(key)
-    if (other && other.text !== counting.text && !isReloaded(other, counting)) {
+    const limits = JSON.stringify(describe(policy)) as string | undefined
+    const counting = { windows, limits: limits ?? other?.limits, place, isNew: true }
+    const isSame = windows === other?.windows && (!limits || !other.limits || limits === other.limits)
+    if (other && !isSame && !isReloaded(other, counting)) {
       throw new OptionError('name', 'a name or a keyPrefix of its own for each set of limits in one store', policy.name)
     }
     known.set(key, counting)

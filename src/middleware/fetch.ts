@@ -3,6 +3,7 @@ import { checkFunction } from '../core/options/check-options.ts'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import type { RateLimit } from '../http/request/rate-limit.ts'
+import type { Counts } from './counts.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'
 
@@ -41,16 +42,17 @@ export function limit<
   Rest extends unknown[],
   LimitsText extends string = string,
   ByText extends string = string,
+  PlansText extends string = string,
 >(
   handler: FetchHandler<Req, Rest>,
-  options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
-): (request: Req, ...rest: Rest) => Promise<Response> {
+  options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>,
+): ((request: Req, ...rest: Rest) => Promise<Response>) & Counts {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options
   if (waitUntil !== undefined) checkFunction('waitUntil', waitUntil)
   checkFunction('handler', handler)
   const { onLimited } = options
-  const respond = createRespond<[request: Req, ...rest: Rest]>(shared, {
+  const { respond, counts } = createRespond<[request: Req, ...rest: Rest]>(shared, {
     toRequest: (...args) => args[0],
     readPeer: readPeerAddress,
     readParsedBody: (...args) => (args[0].bodyUsed ? null : undefined),
@@ -68,7 +70,7 @@ export function limit<
     })
   }
   // Deno calls a handler with as many arguments as this says, and tells the address in the second.
-  return Object.defineProperty(limitRequest, 'length', { value: 2 })
+  return Object.assign(Object.defineProperty(limitRequest, 'length', { value: 2 }), counts)
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import type { RateLimit } from '../http/request/rate-limit.ts'
+import type { Counts } from './counts.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'
 
@@ -24,12 +25,17 @@ export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>(
-  options: HonoOptions<E> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
-): MiddlewareHandler<{ Variables: RateLimitVariables }> {
+export function sluice<
+  E extends Env = Env,
+  LimitsText extends string = string,
+  ByText extends string = string,
+  PlansText extends string = string,
+>(
+  options: HonoOptions<E> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>,
+): MiddlewareHandler<{ Variables: RateLimitVariables }> & Counts {
   // That it is a table is checked below.
   const onLimited = options?.onLimited
-  const respond = createRespond(options, {
+  const { respond, counts } = createRespond(options, {
     toRequest: (c) => c.req.raw,
     readPeer,
     readParsedBody,
@@ -38,7 +44,7 @@ export function sluice<E extends Env = Env, LimitsText extends string = string, 
     onLimited: onLimited && ((rateLimit, c) => onLimited(c, rateLimit)),
   })
 
-  return async function limitRequest(context, next): Promise<Response | undefined> {
+  const limitRequest: MiddlewareHandler<{ Variables: RateLimitVariables }> = async (context, next) => {
     // The application's type, which may declare more.
     const c = context as unknown as Context<E>
     let isAdmitted = false
@@ -65,6 +71,7 @@ export function sluice<E extends Env = Env, LimitsText extends string = string, 
     }
     return undefined
   }
+  return Object.assign(limitRequest, counts)
 }
 
 function readParsedBody<E extends Env>({ req }: Context<E>): unknown {

@@ -2,7 +2,7 @@
 import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { createEarlyRefusals } from '../core/engine/refusals/early-refusals.ts'
 import { type Admitted, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
-import { sleep } from '../core/runtime/sleep.ts'
+import { createSleepClock, sleep } from '../core/runtime/sleep.ts'
 import { GONE, withWatch } from '../http/request/rate-limit.ts'
 import type { Exchange } from '../http/request/received-request.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
@@ -10,6 +10,7 @@ import { createSettlement } from '../http/request/settlement.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
+import { createCounts } from './counts.ts'
 import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
 
 /** @throws {OptionError} for a wrong option */
@@ -27,7 +28,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
   const watch = onDecision && new DecisionWatch(limiterStore)
-  const { limiter } = composeLimiter({
+  const { limiter, engine } = composeLimiter({
     ...settings,
     createSettlement,
     store,
@@ -53,8 +54,9 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   }
 
   async function wait(admitted: Admitted, { request, context }: Exchange, limits: ReportedLimits, signal: AbortSignal) {
+    const clock = createSleepClock(options.now)
     try {
-      await sleep((await delay?.(limits, request.context as Args)) ?? 0, signal)
+      await sleep((await delay?.(limits, request.context as Args)) ?? 0, signal, clock)
       return admitted
     } catch (error) {
       if (admitted.hold) context.waitUntil(admitted.hold.release())
@@ -66,6 +68,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   return {
     ...settings,
     limiter,
+    counts: createCounts(settings, engine, log),
     decide,
     readTarget: createTargetReader(createPathReader(literalInPaths)),
   }

@@ -1,7 +1,6 @@
 /** The steps of the middleware on a server of Node, whatever framework calls it: before a request is handled, and after. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import onHeaders from 'on-headers'
 import type { CostTerm, UntoldReason } from '../core/model/cost.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
@@ -21,7 +20,7 @@ import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import { type AnyIncoming, type AnySubject, NodeRequest, readHeader } from './node-request.ts'
-import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
+import { type AnyResponse, FollowedResponse, followBody, followHead } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
@@ -58,22 +57,21 @@ export interface NodeOptions<Req extends AnySubject = IncomingMessage, Res exten
 }
 
 /**
- * Creates a function that decides a request.
- * @returns takes what the handler returns, if the request is admitted; undefined if it is answered
+ * Creates a function that decides a request, and returns one that takes what the handler returns if it is admitted, or
+ * undefined if it is answered; and the counts of callers.
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { limiter, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
+  const { limiter, counts, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
     composeMiddleware(options)
   const { onLimited } = options
   // What stands for a request in tests may have no connection.
   const readPeer = (_: Req, { socket }: Partial<AnyIncoming>) => socket?.remoteAddress ?? null
   // Most requests lack it, which takes longer to see among all raw headers.
-  const readForwarded = (_: Req, req: AnyIncoming) =>
-    'x-forwarded-for' in req.headers ? readHeader(req, 'X-Forwarded-For') : null
-  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readForwarded, warn)
+  const readField = (name: string, _: Req, req: AnyIncoming) => (name in req.headers ? readHeader(req, name) : null)
+  const readAddress = createWatchedAddressReader<[Req, AnyIncoming]>(trustProxy, readPeer, readField, warn)
 
-  return async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
+  async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
     const { subject, req, res, fields } = host
     if (skip && (await skip(subject))) {
       req.rateLimit = UNLIMITED
@@ -120,6 +118,7 @@ export function createAdmit<Req extends AnySubject, Res extends AnyResponse>(opt
       context.deadlines.end()
     }
   }
+  return { admit, counts }
 }
 
 /** Answers a request in place of its handler. @param report adds the headers that report limits */
@@ -165,7 +164,7 @@ function followResponse(
   }
   // What has begun before can report nothing.
   if (res.headersSent) onAnswered()
-  else onHeaders(res, () => report(onAnswered()))
+  else followHead(res, () => report(onAnswered()))
   followed.onClose(() => {
     // What stands for a response in tests may write no head. One of HTTP/2 finishes, too, if its client leaves it.
     if (!final && res.writableEnded && res.writableFinished) report(onAnswered())

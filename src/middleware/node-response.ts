@@ -23,6 +23,36 @@ export function followBody(response: AnyResponse, see: (chunk: Uint8Array) => vo
   }
 }
 
+type HeaderValue = number | string | readonly string[]
+
+/** Calls a listener before the head of a response is written, with all headers in the response. */
+export function followHead(response: ServerResponse, listener: () => void): void {
+  const writeHead = response.writeHead as (...args: readonly unknown[]) => ServerResponse
+  let isWritten = false
+  response.writeHead = (status: number, ...rest: unknown[]) => {
+    const [message] = rest
+    const given = typeof message === 'string' ? rest[1] : (rest[1] ?? message)
+    response.statusCode = status
+    const names = new Set<string>()
+    for (const [name, value] of listHeaders(given)) {
+      // As Node does.
+      if (!name) continue
+      const isRepeated = names.size === names.add(name.toLowerCase()).size
+      response.setHeader(name, isRepeated ? [response.getHeader(name) ?? [], value].flat().map(String) : value)
+    }
+    if (!isWritten) listener()
+    isWritten = true
+    return writeHead.call(response, status, ...(typeof message === 'string' ? [message] : []))
+  }
+}
+
+/** Lists headers in each form that `writeHead()` takes: an object, pairs, or names and values in turn. */
+function listHeaders(headers: unknown): readonly (readonly [name: string, value: HeaderValue])[] {
+  if (!Array.isArray(headers)) return Object.entries(headers ?? {})
+  if (Array.isArray(headers[0])) return headers
+  return headers.flatMap((name, index) => (index % 2 === 0 ? [[name, headers[index + 1]]] : []))
+}
+
 const FOLLOWED = new WeakMap<AnyResponse, FollowedResponse>()
 
 /** All middleware of a response share its listeners: Node warns of more than ten. */

@@ -3,6 +3,7 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
+import type { Counts } from './counts.ts'
 import {
   createAdmit,
   type HeaderMethods,
@@ -40,7 +41,8 @@ export interface KoaParts {
 }
 
 /** Middleware of Express, Connect and `@fastify/middie`; a hook `onRequest` of Fastify; middleware of Koa. */
-export interface NodeMiddleware<Req extends AnySubject = IncomingMessage, Res extends AnyResponse = ServerResponse> {
+export interface NodeMiddleware<Req extends AnySubject = IncomingMessage, Res extends AnyResponse = ServerResponse>
+  extends Counts {
   (request: object, reply: FastifyParts, done: (error?: Error) => void): void
   (context: KoaParts, next: () => Promise<unknown>): unknown
   (request: Req, response: Res, next: (error?: Error) => unknown): void
@@ -56,8 +58,9 @@ export function sluice<
   Res extends AnyResponse = ServerResponse,
   LimitsText extends string = string,
   ByText extends string = string,
->(options: NodeOptions<Req, Res> & CheckedLimits<LimitsText> & CheckedBy<ByText>): NodeMiddleware<Req, Res> {
-  const admit = createAdmit(options)
+  PlansText extends string = string,
+>(options: NodeOptions<Req, Res> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>): NodeMiddleware<Req, Res> {
+  const { admit, counts } = createAdmit(options)
 
   function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void
   function limitRequest(context: KoaParts, next: () => Promise<unknown>): unknown
@@ -73,7 +76,7 @@ export function sluice<
     admit(host).then((follow) => follow?.(next?.()), next)
     return undefined
   }
-  return limitRequest
+  return Object.assign(limitRequest, counts)
 }
 
 function openPlain<Req extends AnyIncoming, Res extends AnyResponse>(req: Req, res: Res): NodeExchange<Req, Res> {
@@ -81,7 +84,9 @@ function openPlain<Req extends AnyIncoming, Res extends AnyResponse>(req: Req, r
     res.statusCode = status
     res.end(body)
   }
-  return { subject: req, req, res, fields: toFields(res), answer, leave() {} }
+  // A guard of NestJS has Fastify's request, and answers in Node's response.
+  const { raw } = req as { raw?: AnyIncoming }
+  return { subject: req, req: raw?.headers ? raw : req, res, fields: toFields(res), answer, leave() {} }
 }
 
 function openFastify<Req extends AnySubject, Res extends AnyResponse>(

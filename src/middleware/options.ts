@@ -86,7 +86,7 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
   readonly identify?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from
-   * 1 to the smallest limit. Anything else throws.
+   * 1. Above the smallest limit, the request is answered 413. Anything else throws.
    * @default 1
    * @example (req) => (req.method === 'GET' ? 1 : 5), and for Hono: (c) => (c.req.method === 'GET' ? 1 : 5)
    */
@@ -175,7 +175,7 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
   readonly trustProxy?: number | ((...args: Args) => string | undefined) | undefined
 }
 
-/** Keys that verify JSON Web Tokens, by the package `jose`: either `jwksUrl` or `secret` is required. */
+/** Keys that verify JSON Web Tokens: either `jwksUrl` or `secret` is required. */
 export interface JwtOptions {
   /**
    * URL of the issuer's key set (RFC 7517).
@@ -344,7 +344,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
   }
 }
 
-/** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
+/** Makes a reader that loads `jose` for the first token. */
 function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
   const load = createLoader(async () => {
     const { loadTokenVerifier } = await import('../http/request/identity/jwt/verify-tokens.ts')
@@ -382,7 +382,7 @@ function createCost<Args extends unknown[]>(
 ): (args: Args, max: number) => Promise<number> {
   return async (args, max) => {
     const units = await cost(...args)
-    if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
+    if (typeof units === 'number' && (Number.isInteger(units) ? units >= 1 : units > max)) return units
     throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
   }
 }

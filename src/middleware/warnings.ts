@@ -5,7 +5,7 @@ import { createAddressReader, type TrustProxy } from '../http/request/identity/a
 const MESSAGES = {
   unknown_address: 'addresses of callers are not known here, so all are counted as one: see trustProxy',
   untrusted_proxy:
-    'X-Forwarded-For was sent and is not believed: behind a proxy, all callers are one without trustProxy',
+    'X-Forwarded-For, X-Real-IP or Forwarded was sent and is not believed: behind a proxy, all callers are one without trustProxy',
   unknown_identity:
     'identify or plan returned nothing for the first 100 requests: authentication may come later, or leave what it knows elsewhere',
   counted_twice: 'a request passed one middleware twice and was counted twice: it may be mounted twice on one path',
@@ -23,18 +23,22 @@ export function createWarn(log: Log): Warn {
   }
 }
 
+/** Fields in which proxies tell the address of a client. */
+const FORWARDING = ['x-forwarded-for', 'x-real-ip', 'forwarded']
+
 /** Makes a reader of addresses, as `createAddressReader` does, that warns of what makes all callers one. */
 export function createWatchedAddressReader<Args extends unknown[]>(
   trustProxy: TrustProxy<Args>,
   readPeer: (...args: Args) => string | null,
-  readForwarded: (...args: Args) => string | null,
+  readField: (name: string, ...args: Args) => string | null,
   warn: Warn,
 ): (...args: Args) => string | null {
-  const readAddress = createAddressReader(trustProxy, readPeer, readForwarded)
+  const readAddress = createAddressReader(trustProxy, readPeer, (...args) => readField('x-forwarded-for', ...args))
   return (...args) => {
     const address = readAddress(...args)
     if (address === null) warn('unknown_address')
-    else if (trustProxy === undefined && readForwarded(...args) !== null) warn('untrusted_proxy')
+    else if (trustProxy === undefined && FORWARDING.some((name) => readField(name, ...args) !== null))
+      warn('untrusted_proxy')
     return address
   }
 }

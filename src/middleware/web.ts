@@ -30,11 +30,11 @@ export interface WebPlatform<Args extends unknown[]> {
 }
 
 /**
- * Makes a function from a request to its response, from the handler or in its place.
+ * Makes a function from a request to its response, from the handler or in its place; and the counts of callers.
  * @throws {OptionError} for a wrong option
  */
 export function createRespond<Args extends unknown[]>(options: SharedOptions<Args>, platform: WebPlatform<Args>) {
-  const { readTarget, decide, skip, trustProxy, log, warn, ...parts } = composeMiddleware(options)
+  const { readTarget, decide, counts, skip, trustProxy, log, warn, ...parts } = composeMiddleware(options)
   const { toRequest, readPeer, readParsedBody, record, keepAlive, onLimited } = platform
   const protect = createProtect({
     ...parts,
@@ -46,7 +46,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
   const readAddress = createWatchedAddressReader(
     trustProxy ?? (isCloudflare ? (...args) => readConnecting(...args) ?? undefined : undefined),
     isCloudflare ? readConnecting : (...args) => readPeer(...args) ?? null,
-    (...args) => readHeader('X-Forwarded-For', args),
+    (name, ...args) => readHeader(name, args),
     warn,
   )
   /** Requests in handlers: one that comes meanwhile was passed on. Tests send one again, before or after. */
@@ -72,7 +72,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
   }
 
   /** @param next answers an admitted request */
-  return async function respond(args: Args, next: () => Promise<Response>): Promise<Response> {
+  async function respond(args: Args, next: () => Promise<Response>): Promise<Response> {
     // As it came, whatever the application's own functions make of it.
     const request = new WebRequest(args)
     const raw = toRequest(...args)
@@ -106,6 +106,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
       context.deadlines.end()
     }
   }
+  return { respond, counts }
 }
 
 // Elsewhere, a client sends any `CF-Connecting-IP` that it likes.

@@ -35,15 +35,15 @@ export class ChargedLimiter {
   /** @returns undefined if it does not grant the call, or cannot say so without a wait */
   takeNow(cost: number): OutboundDecision | undefined {
     const decision = this.#limiter.takeNow?.(this.#identity, cost)
-    return decision && this.#note(decision, cost)
+    return !decision || decision.granted ? decision : this.#noteRefusal(decision, cost)
   }
 
   /** @returns undefined if it does not grant the call @throws what the limiter does */
   async take(cost: number): Promise<OutboundDecision | undefined> {
     const before = this.#refused
     const decision = await this.#limiter.take(this.#identity, { cost })
-    if (before !== this.#refused) return decision.granted ? decision : undefined
-    return this.#note(decision, cost)
+    if (decision.granted) return decision
+    return before === this.#refused ? this.#noteRefusal(decision, cost) : undefined
   }
 
   /** Corrects what was charged for a call, if the limiter can. @throws what the limiter does */
@@ -51,9 +51,7 @@ export class ChargedLimiter {
     if ('charged' in decision) await this.#limiter.settle?.(this.#identity, decision as LimiterDecision, units)
   }
 
-  #note(decision: OutboundDecision, cost: number): OutboundDecision | undefined {
-    if (decision.granted) return decision
-    this.#refused = { untilMs: this.#clock.now() + Math.max(1, decision.retryAfterMs), cost }
-    return undefined
+  #noteRefusal({ retryAfterMs }: OutboundDecision, cost: number): undefined {
+    this.#refused = { untilMs: this.#clock.now() + Math.max(1, retryAfterMs), cost }
   }
 }

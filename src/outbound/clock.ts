@@ -1,5 +1,5 @@
 /** The clock of outbound calls. */
-import { MAX_TIMER_MS } from '../core/runtime/sleep.ts'
+import { MAX_EARLY_MS, MAX_TIMER_MS } from '../core/runtime/sleep.ts'
 
 /** The time of `outbound()` and `throttle()`. */
 export interface Clock {
@@ -8,9 +8,6 @@ export interface Clock {
   /** Calls `wake` after `ms` milliseconds, and never before. @returns a function that cancels it */
   after(ms: number, wake: () => void): () => void
 }
-
-/** Timers fire early by a fraction of a millisecond, or by more where a test has replaced them: then time goes with them. */
-const MAX_EARLY_MS = 1
 
 let aheadMs = 0
 

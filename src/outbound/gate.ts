@@ -48,7 +48,7 @@ export class Gate {
   /** Unanswered calls that hold others up, in the order in which they were sent. */
   readonly #recent = new Set<SentCall>()
   #maxRecent: number
-  #pausedUntilMs = 0
+  pausedUntilMs = 0
   #refusalsInARow = 0
 
   constructor(options: GateOptions) {
@@ -57,29 +57,16 @@ export class Gate {
     this.#maxRecent = options.isLimited ? Number.POSITIVE_INFINITY : 1
   }
 
-  /** Servers that take longer to refuse a call are known by that. */
-  get #patienceMs(): number {
-    return Math.max(PATIENCE_MS, this.#sent.slowestRefusalMs)
-  }
-
-  get pausedUntilMs(): number {
-    return this.#pausedUntilMs
-  }
-
   /** @returns undefined if a call may start now */
   findHold(cost: number, nowMs: number): Hold | undefined {
-    this.#releaseOld(nowMs)
-    const [oldest] = this.#recent
-    const isFull = this.#recent.size >= Math.floor(this.#maxRecent)
-    const reported = [...this.#limits.values()].map((limit) => limit.findStartMs(cost, nowMs))
-    const holds: Hold[] = [
-      { untilMs: this.#pausedUntilMs, reason: 'refusal' },
-      { untilMs: oldest && isFull ? oldest.atMs + this.#patienceMs : 0, reason: 'start' },
-      { untilMs: Math.max(0, ...reported), reason: 'report' },
-      { untilMs: this.#pace.findStartMs(cost, nowMs), reason: 'refusal' },
-    ]
-    const last = holds.reduce((latest, hold) => (hold.untilMs > latest.untilMs ? hold : latest))
-    return last.untilMs > nowMs ? last : undefined
+    const releasedMs = this.#releaseOld(nowMs)
+    const startMs = this.#recent.size >= Math.floor(this.#maxRecent) ? releasedMs : 0
+    const refusedMs = Math.max(this.pausedUntilMs, this.#pace.findStartMs(cost, nowMs))
+    let reportedMs = 0
+    for (const limit of this.#limits.values()) reportedMs = Math.max(reportedMs, limit.findStartMs(cost, nowMs))
+    const untilMs = Math.max(startMs, refusedMs, reportedMs)
+    if (untilMs <= nowMs) return undefined
+    return { untilMs, reason: untilMs === refusedMs ? 'refusal' : untilMs === reportedMs ? 'report' : 'start' }
   }
 
   onSent(cost: number, nowMs: number): SentCall {
@@ -100,26 +87,31 @@ export class Gate {
     this.#update(answer, call, nowMs)
     if (answer.isRefusal) this.#pause(call, answer, nowMs)
     // Calls that were sent before a refusal tell nothing about the time after it.
-    else if (call.atMs >= this.#pausedUntilMs) {
+    else if (call.atMs >= this.pausedUntilMs) {
       if (wasRecent) this.#makeRoom()
       this.#pace.onAdmitted(call.cost)
     }
   }
 
-  /** Calls that were not refused within a moment are as good as admitted: servers refuse at once. */
-  #releaseOld(nowMs: number): void {
+  /**
+   * Calls that were not refused within a moment are as good as admitted. Servers that take longer are known by that.
+   * @returns when the next one is
+   */
+  #releaseOld(nowMs: number): number {
+    const patienceMs = Math.max(PATIENCE_MS, this.#sent.slowestRefusalMs)
     for (const call of this.#recent) {
-      if (call.atMs + this.#patienceMs > nowMs) return
+      if (call.atMs + patienceMs > nowMs) return call.atMs + patienceMs
       this.#recent.delete(call)
       // Where answers come sooner, it may well be refused.
-      if (call.atMs >= this.#pausedUntilMs && this.#sent.fastestMs > PATIENCE_MS) this.#makeRoom()
+      if (call.atMs >= this.pausedUntilMs && this.#sent.fastestMs > PATIENCE_MS) this.#makeRoom()
     }
+    return 0
   }
 
   #makeRoom(): void {
     this.#refusalsInARow = 0
     // After a refusal, the pace bounds the calls, or what the server reports.
-    this.#maxRecent = this.#pausedUntilMs > 0 ? Number.POSITIVE_INFINITY : this.#maxRecent + GROWTH
+    this.#maxRecent = this.pausedUntilMs > 0 ? Number.POSITIVE_INFINITY : this.#maxRecent + GROWTH
   }
 
   #update({ limits }: Report, call: SentCall, nowMs: number): void {
@@ -137,7 +129,7 @@ export class Gate {
 
   #pause(call: SentCall, { limits, retryAfterMs = 0 }: Report, nowMs: number): void {
     const { random, pauseMs: firstMs, maxPauseMs } = this.#options
-    const isRepeated = call.atMs < this.#pausedUntilMs
+    const isRepeated = call.atMs < this.pausedUntilMs
     if (!isRepeated) this.#refusalsInARow++
     const usedUp = limits.filter(({ remaining }) => remaining === 0)
     const requestedMs = Math.max(0, retryAfterMs, ...usedUp.map(({ resetMs = 0 }) => resetMs))
@@ -146,13 +138,13 @@ export class Gate {
     const isExplained = usedUp.some(({ resetMs, refillPerS, windowMs }) => resetMs || refillPerS || windowMs)
     if (!isExplained) {
       const isRequested = requestedMs > MIN_REQUESTED_MS
-      this.#pace.onRefused({ call, pauseMs, isRequested, isRepeated, resumedAtMs: this.#pausedUntilMs }, nowMs)
+      this.#pace.onRefused({ call, pauseMs, isRequested, isRepeated, resumedAtMs: this.pausedUntilMs }, nowMs)
     } else if (!isRepeated) {
       for (const { name, limit } of usedUp) this.#limits.get(name ?? String(limit))?.onRefused()
     }
-    if (isRepeated && (requestedMs === 0 || nowMs + requestedMs <= this.#pausedUntilMs)) return
+    if (isRepeated && (requestedMs === 0 || nowMs + requestedMs <= this.pausedUntilMs)) return
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
+    this.pausedUntilMs = Math.max(this.pausedUntilMs, nowMs + pauseMs + jitterMs)
     this.#maxRecent = 1
   }
 }

@@ -79,7 +79,10 @@ export class Lanes<Call extends QueuedCall & { readonly route: string; lane: Lan
   /** @param answer undefined if the call failed @param inFlight calls that have no answer yet */
   onAnswered(call: StartedCall, answer: Answer | undefined, inFlight: Iterable<StartedCall>, nowMs: number): void {
     const named = answer?.resource
-    if (named !== undefined && this.#names.learn(call.route, named)) this.#sort(inFlight)
+    if (named !== undefined && named !== this.#names.find(call.route)) {
+      this.#names.learn(call.route, named)
+      this.#sort(inFlight)
+    }
     // If what it names is used up, other calls may go on.
     const isOfLane = named !== undefined && answer?.isRefusal && answer.limits.some(({ remaining }) => remaining === 0)
     const ofResource = answer && named !== undefined ? { ...answer, limits: [] } : answer

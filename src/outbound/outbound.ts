@@ -1,5 +1,5 @@
 /** A `fetch` that keeps to limits, and a function that does. */
-import { checkFunction, checkOptions } from '../core/options/check-options.ts'
+import { checkFunction, checkOptions, checkSignal } from '../core/options/check-options.ts'
 import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { createHook } from '../core/runtime/create-hook.ts'
@@ -12,7 +12,6 @@ import {
   type OutboundDecision,
   type OutboundOptions,
   type QueueOptions,
-  type RetryOptions,
   resolveCallSettings,
   THROTTLE_CHECKS,
   type ThrottleOptions,
@@ -50,14 +49,17 @@ export function outbound<LimitsText extends string = string>(
   checkFunction('fetch', fetch)
   checkOptions('outbound', options, OUTBOUND_CHECKS)
   const { clock = systemClock, resource = ({ url }) => url.origin, retry = {} } = options
-  const { attempts = DEFAULT_ATTEMPTS } = retry
+  const { attempts = DEFAULT_ATTEMPTS, methods = IDEMPOTENT, isRefusal: isOwnRefusal } = retry
+  const repeatable = new Set(methods.map((method) => method.toUpperCase()))
   const schedulers = createSchedulers(options, true, options)
   const readAnswer = async (response: Response, sentAtMs: number): Promise<Answer> => {
     const { headers, status, ok } = response
     const nowMs = clock.now()
     const report = readReport(headers, ok ? sentAtMs : nowMs, nowMs)
-    const limits = [...report.limits, ...((await readClone(response, options.readLimits)) ?? [])]
-    const isRepeatable = isLimitRefusal(response, report) || (await readClone(response, retry.isRefusal)) === true
+    const { readLimits } = options
+    const limits = readLimits ? [...report.limits, ...(await readClone(response, readLimits))] : report.limits
+    const isRepeatable =
+      isLimitRefusal(response, report) || (isOwnRefusal && (await readClone(response, isOwnRefusal))) === true
     // Whoever sends the field with an error asks for a pause.
     const isRefusal = isRepeatable || (status >= 400 && headers.has('Retry-After') && report.retryAfterMs !== undefined)
     return { ...report, limits, status, isRefusal, isRepeatable }
@@ -68,10 +70,10 @@ export function outbound<LimitsText extends string = string>(
     const { maxWaitMs, signal, ...settings } = resolveCallSettings(options, resource, [call])
     const scheduler = schedulers.get(settings.resource)
     const request = toRequest(input)
-    const isReplayable = attempts > 1 && canRepeat(call, retry, init)
+    const isReplayable = attempts > 1 && canRepeat(call, repeatable, init)
     // Null takes the signal of a request away.
     const signals = [init?.signal === undefined ? request?.signal : init.signal, signal]
-    for (const each of signals) OUTBOUND_CHECKS.signal('signal', each ?? undefined)
+    for (const each of signals) if (each !== undefined && each !== null) checkSignal('signal', each)
     const dueMs = clock.now() + maxWaitMs
     const route = `${call.method} ${call.url.pathname}`
     for (let repetitions = 0; ; repetitions++) {
@@ -117,11 +119,7 @@ export function throttle<This, Arguments extends readonly unknown[], Result, Lim
 }
 
 /** Reads a copy, and ends it: its rest would be kept for as long as the caller takes to read the response. */
-async function readClone<T>(
-  response: Response,
-  read: ((response: Response) => T | Promise<T>) | undefined,
-): Promise<T | undefined> {
-  if (!read) return undefined
+async function readClone<T>(response: Response, read: (response: Response) => T | Promise<T>): Promise<T> {
   const clone = copyToRead(response)
   try {
     return await read(clone)
@@ -197,9 +195,12 @@ function isLimitRefusal({ status, headers }: Response, { limits }: Pick<Answer, 
 }
 
 /** A call can be made again if its method allows that, and its body can be read again. */
-function canRepeat({ method, headers }: OutboundCall, retry: RetryOptions, init: RequestInit | undefined): boolean {
-  const { methods = IDEMPOTENT } = retry
-  const isAllowed = headers.has('Idempotency-Key') || methods.some((each) => each.toUpperCase() === method)
+function canRepeat(
+  { method, headers }: OutboundCall,
+  repeatable: ReadonlySet<string>,
+  init: RequestInit | undefined,
+): boolean {
+  const isAllowed = repeatable.has(method) || headers.has('Idempotency-Key')
   const body: unknown = init?.body
   // Streams and iterables can be read only once.
   const isReadable = body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)

@@ -1,7 +1,6 @@
 /** Limits of the caller's own, in this process's memory: what `createLimiter` does, without stores and policies. */
-import { findMinRemaining } from '../core/algorithms/decide.ts'
-import { slidingWindow } from '../core/algorithms/sliding-window.ts'
-import type { WindowLog } from '../core/algorithms/window-log.ts'
+import { findLongestMs } from '../core/algorithms/sliding-window.ts'
+import { WindowLog } from '../core/algorithms/window-log.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../core/model/limits.ts'
 import { checkInteger } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
@@ -22,24 +21,33 @@ export function createOwnLimiter({ limiter, limits: text }: OwnLimits, clock: Cl
   const limits = parseLimits(text)
   if (!limits) throw new OptionError('limits', LIMITS_EXPECTED, text)
   const states = new ExpiringStates()
+  const calls = states.open('')
   const numbers = limits.map(({ limit }) => limit)
   const [minLimit, maxLimit] = [Math.min(...numbers), Math.max(...numbers)]
-  const terms = { key: '', algorithm: 'sliding-window', limits, cost: 1, mode: 'enforce', reserved: 0 } as const
-  // What follows a "=" is one key, whatever it is.
-  const read = (identity: string, nowMs: number) =>
-    states.advanceTo(Math.floor(nowMs)).read(`=${identity}`) as WindowLog | undefined
-  const charge = (identity: string, log: WindowLog | undefined, nowMs: number, units: number) => {
-    const { state, ttlMs } = slidingWindow.commit(log, terms, nowMs * 1_000, units)
-    states.write(`=${identity}`, state, ttlMs)
+  const longestMs = findLongestMs({ limits })
+  const find = (identity: string, nowMs: number) => {
+    states.advanceTo(Math.floor(nowMs))
+    const entry = states.find(calls, identity)
+    return { entry, log: (entry?.state ?? new WindowLog()) as WindowLog }
+  }
+  const charge = (identity: string, { entry, log }: ReturnType<typeof find>, nowMs: number, units: number) => {
+    // Rounded up, so that it stays its whole window.
+    const ttlMs = log.charge(Math.floor(nowMs), Math.ceil(nowMs), longestMs, units)
+    if (entry) states.touch(entry, ttlMs)
+    else states.add(calls, identity, log, ttlMs)
   }
   const takeNow = (identity: string, cost: number): LimiterDecision => {
     checkInteger('cost', cost, 1, minLimit)
     const nowMs = clock.now()
-    const log = read(identity, nowMs)
-    const { usage } = slidingWindow.peek(log, terms, nowMs * 1_000, cost)
-    const granted = findMinRemaining(usage) >= cost
-    if (granted) charge(identity, log, nowMs, cost)
-    const retryAfterMs = granted ? 0 : Math.max(1, ...usage.map((each) => each.retryAfterMs))
+    const found = find(identity, nowMs)
+    let retryAfterMs = 0
+    for (const limit of limits) {
+      const usage = { remaining: 0, resetMs: 0, retryAfterMs: 0 }
+      found.log.measure(limit, Math.floor(nowMs), cost, usage)
+      if (usage.remaining < cost) retryAfterMs = Math.max(1, retryAfterMs, usage.retryAfterMs)
+    }
+    const granted = retryAfterMs === 0
+    if (granted) charge(identity, found, nowMs, cost)
     return { granted, retryAfterMs, limits: [], decidedAtMs: nowMs, charged: granted ? cost : 0 }
   }
   return {
@@ -49,7 +57,7 @@ export function createOwnLimiter({ limiter, limits: text }: OwnLimits, clock: Cl
     async settle(identity, { charged }, units) {
       const more = Math.min(units, maxLimit) - charged
       const nowMs = clock.now()
-      if (more > 0) charge(identity, read(identity, nowMs), nowMs, more)
+      if (more > 0) charge(identity, find(identity, nowMs), nowMs, more)
     },
   }
 }

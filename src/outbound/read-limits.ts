@@ -34,12 +34,10 @@ export interface Report {
 /** A response, its times, and what is read of its headers. */
 interface Source {
   get(header: string): string | undefined
-  /** Milliseconds since the call was counted. */
+  /** Milliseconds since the call was counted: durations are from then on, not from a late answer on. */
   readonly ageMs: number
   /** The server's time when it answered. */
   readonly serverMs: number
-  /** Milliseconds from the count on, of a duration, a number of seconds, a date or an epoch. */
-  readTime(text: string | undefined): number | undefined
 }
 
 const NOTHING: Report = { limits: [], resource: undefined, retryAfterMs: undefined }
@@ -154,21 +152,13 @@ export function readReport(headers: Headers, sentAtMs: number, nowMs: number): R
   }
   // Timestamps are of the server's clock, its `Date`. That is cut to whole seconds, so no wait is too short.
   const serverMs = readDate(get('Date')) ?? nowMs
-  // A duration is from the count on, not from a late answer on.
-  const ageMs = Math.max(0, nowMs - sentAtMs - MAX_TRIP_MS)
-  const source: Source = {
-    get,
-    ageMs,
-    serverMs,
-    readTime(text) {
-      const atMs = readEpoch(text) ?? readDate(text)
-      return readDuration(text) ?? (atMs === undefined ? undefined : atMs - serverMs + ageMs)
-    },
-  }
+  const source: Source = { get, ageMs: Math.max(0, nowMs - sentAtMs - MAX_TRIP_MS), serverMs }
   const limits: (ServerLimit | undefined)[] = []
   for (const [format, read] of FORMATS) if (format.test(names)) limits.push(...read(source))
-  const [resource] = RESOURCE_HEADERS.flatMap((header) => get(header) ?? [])
-  return { limits: mergeLimits(limits), resource, retryAfterMs: readRetryAfter(source) }
+  let resource: string | undefined
+  for (const header of RESOURCE_HEADERS) resource ??= get(header)
+  const retryAfterMs = /retry|reset-after/.test(names) ? readRetryAfter(source) : undefined
+  return { limits: mergeLimits(limits), resource, retryAfterMs }
 }
 
 /** One limit may be reported in several formats at once. */
@@ -197,14 +187,13 @@ function isSameLimit(known: ServerLimit, { name, limit, windowMs, resetMs = 0 }:
 }
 
 /** The later of what can be read: proxies add a header of their own. Its seconds count from the response (RFC 9110, §10.2.3). */
-function readRetryAfter({ get, ageMs, readTime }: Source): number | undefined {
+function readRetryAfter({ get, serverMs }: Source): number | undefined {
   const field = get('Retry-After')
   const texts = readDate(field) === undefined ? (field?.split(',') ?? []) : [field]
   const ms = readNumber(get('retry-after-ms')) ?? 0
-  const times = [...texts, get('X-Retry-In'), get('X-RateLimit-Reset-After')].map((each) => {
-    const text = each?.trim()
-    return readDuration(text) ?? (readTime(text) ?? 0) - ageMs
-  })
+  const times = [...texts, get('X-Retry-In'), get('X-RateLimit-Reset-After')].map(
+    (text) => readTime(text?.trim(), serverMs) ?? 0,
+  )
   return Math.ceil(Math.max(ms, ...times)) || undefined
 }
 
@@ -240,13 +229,15 @@ function readDraft(source: Source): ServerLimit[] {
 
 /** Three headers: `-Limit`, `-Remaining`, `-Reset`, where more limits and their windows may follow the first. */
 function readTriple(source: Source, prefix: string): (ServerLimit | undefined)[] {
-  const [text, remaining, used] = ['Limit', 'Remaining', 'Used'].map((field) => source.get(`${prefix}-${field}`))
+  const text = source.get(`${prefix}-Limit`)
+  const remaining = source.get(`${prefix}-Remaining`)
+  const used = source.get(`${prefix}-Used`)
   const resetMs = readReset(source, source.get(`${prefix}-Reset-After`) ?? source.get(`${prefix}-Reset`))
   // Reddit leaves the limit out.
   const sum = used === undefined ? undefined : Math.round(Number(used) + Number(remaining))
   const state = toLimit({ limit: text ?? (sum ? String(sum) : undefined), remaining, resetMs })
-  const policies = parseField(text, parseList)?.slice(1) ?? []
-  const windows = policies.map(([item, parameters]) =>
+  const policies = text?.includes(',') ? parseField(text, parseList)?.slice(1) : undefined
+  const windows = (policies ?? []).map(([item, parameters]) =>
     toLimit({ limit: String(item), remaining: undefined, windowMs: toMs(parameters.get('w')) }),
   )
   // A bucket of Spring has one of these headers, too.
@@ -268,14 +259,14 @@ function readStrava({ get, serverMs }: Source): Limits {
 function readUnits(source: Source, units: readonly string[], format: (unit: string, value: string) => string) {
   return units.map((unit) => {
     const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((value) => source.get(format(unit, value)))
-    const fullMs = source.readTime(reset)
+    const fullMs = readTime(reset, source.serverMs - source.ageMs)
     return toBucket({ name: unit, unit: unit === 'requests' ? undefined : unit, limit, remaining, fullMs })
   })
 }
 
 /** @returns milliseconds from now; less than 0 if that was while the answer took its time */
 function readReset(source: Source, text: string | undefined): number | undefined {
-  const ms = source.readTime(text)
+  const ms = readTime(text, source.serverMs - source.ageMs)
   return ms === undefined ? undefined : Math.ceil(ms - source.ageMs)
 }
 
@@ -285,9 +276,9 @@ interface Texts extends Pick<ServerLimit, 'name' | 'unit' | 'windowMs' | 'resetM
 }
 
 function toLimit({ limit, remaining, ...others }: Texts): ServerLimit | undefined {
-  const [units, left] = [limit, remaining].map((text) => toCount(readNumber(text)))
+  const [units, left] = [readNumber(limit), readNumber(remaining)]
   if (units === undefined && left === undefined) return undefined
-  return { ...others, limit: units || undefined, remaining: left }
+  return { ...others, limit: (units && Math.floor(units)) || undefined, remaining: left && Math.floor(left) }
 }
 
 /** The units that are missing come back evenly until it is full. */
@@ -331,20 +322,19 @@ function toMs(value: unknown): number | undefined {
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: SECOND_MS, m: 60_000, h: 3_600_000, d: DAY_MS }
 
-/** Seconds, or a duration as Go writes it: `1m30.5s`. */
-function readDuration(text: string | undefined): number | undefined {
-  if (text === undefined || text === '') return undefined
-  if (/^\d{1,12}(?:\.\d{1,9})?$/.test(text)) return toMs(Number(text))
+/** @returns milliseconds: a number of seconds, a duration as Go writes it (`1m30.5s`), or what is left until a time since 1970, or a date */
+function readTime(text: string | undefined, serverMs: number): number | undefined {
+  if (text === undefined) return undefined
+  if (/^\d{1,15}(?:\.\d{1,9})?$/.test(text)) {
+    const number = Number(text)
+    if (number < MIN_EPOCH_S) return Math.ceil(number * SECOND_MS)
+    return number * (number < MIN_EPOCH_MS ? SECOND_MS : 1) - serverMs
+  }
+  const atMs = readDate(text)
+  if (atMs !== undefined) return atMs - serverMs
   if (!/^(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d))+$/.test(text)) return undefined
   const parts = [...text.matchAll(/([\d.]+)([a-z]+)/g)]
   return parts.reduce((sum, [, number, unit = '']) => sum + Number(number) * (UNITS_MS[unit] ?? 0), 0)
-}
-
-/** A time since 1970, in seconds or milliseconds. */
-function readEpoch(text: string | undefined): number | undefined {
-  if (!/^\d{1,15}(?:\.\d{1,9})?$/.test(text ?? '')) return undefined
-  const number = Number(text)
-  return number * (number < MIN_EPOCH_MS ? SECOND_MS : 1)
 }
 
 /** The three forms of an HTTP date begin with a day's name (RFC 9110, §5.6.7); RFC 3339 begins with the year. */

@@ -132,8 +132,11 @@ export class ReportedLimit {
 
   /** Units of calls that were sent together with it, and may arrive after it. */
   #countUnanswered({ atMs, total }: SentCall): number {
-    const calls = [...this.#sent.list(atMs - this.#sent.spreadMs, atMs)]
-    return calls.reduce((sum, call) => sum + (call.isAnswered || call.total > total ? 0 : call.cost), 0)
+    let units = 0
+    for (const call of this.#sent.list(atMs - this.#sent.spreadMs, atMs)) {
+      if (!call.isAnswered && call.total <= total) units += call.cost
+    }
+    return units
   }
 
   update(report: ServerLimit, call: SentCall, nowMs: number): void {

@@ -120,7 +120,8 @@ export class Scheduler {
   }> {
     let started = this.#startNow(call)
     const waiting = started ?? this.#wait(call)
-    this.#reportWait(call, waiting)
+    const { onDecision } = this.#options
+    if (onDecision) this.#reportWait(call, waiting, onDecision)
     started ??= await waiting
     let answer: Answer | undefined
     try {
@@ -152,9 +153,12 @@ export class Scheduler {
     return started
   }
 
-  #reportWait({ cost }: Call, waiting: GrantedCall | Promise<unknown>): void {
-    const { onDecision, resource } = this.#options
-    if (!onDecision) return
+  #reportWait(
+    { cost }: Call,
+    waiting: GrantedCall | Promise<unknown>,
+    onDecision: (decision: ObservedCall) => void,
+  ): void {
+    const { resource } = this.#options
     const sinceMs = this.#clock.now()
     const report = (outcome: ObservedCall['outcome'], retryAfterMs?: number) =>
       onDecision({ resource, outcome, cost, retryAfterMs, durationMs: this.#clock.now() - sinceMs })

@@ -23,110 +23,88 @@ const FORGOTTEN_SHARE = 0.02
 export class SentCalls {
   /** In the order in which they were sent. */
   #calls: SentCall[] = []
-  #total = 0
   #added = 0
-  #fastestMs = Number.POSITIVE_INFINITY
-  #spreadMs = FIRST_SPREAD_MS
-  #slowestRefusalMs = 0
-
+  last: SentCall | undefined
+  /** Units of all of them. */
+  total = 0
   /** Calls that were sent within this time may arrive in any order. */
-  get spreadMs(): number {
-    return this.#spreadMs
-  }
-
-  get total(): number {
-    return this.#total
-  }
-
-  get last(): SentCall | undefined {
-    return this.#calls.at(-1)
-  }
+  spreadMs = FIRST_SPREAD_MS
+  /** The shortest time that an answer takes, and the longest that a refusal has taken. */
+  fastestMs = Number.POSITIVE_INFINITY
+  slowestRefusalMs = 0
 
   /** @param atMs may be before that of others: what it is about was not known then */
   add(cost: number, atMs: number, keptMs: number): SentCall {
     if (++this.#added % CALLS_BETWEEN === 0) {
       this.#calls = this.#calls.slice(-MAX_CALLS).filter((old) => old.atMs > atMs - keptMs)
     }
-    const index = this.#findIndex((call) => call.atMs > atMs)
-    const call = { atMs, cost, total: this.#total - this.#countFrom(index), isAnswered: false }
+    const index = this.#findAfter('atMs', atMs)
+    const call = { atMs, cost: 0, total: this.total - this.count(atMs), isAnswered: false }
     this.#calls.splice(index, 0, call)
-    this.#addTo(index, cost)
+    this.last = this.#calls.at(-1)
+    this.#charge(index, cost)
     return call
-  }
-
-  /** The longest time that a refusal has taken. */
-  get slowestRefusalMs(): number {
-    return this.#slowestRefusalMs
-  }
-
-  /** The shortest time that an answer takes. */
-  get fastestMs(): number {
-    return this.#fastestMs
   }
 
   /** @param tripMs how long the answer took */
   onAnswered(tripMs: number, isRefusal: boolean): void {
     if (isRefusal) {
-      this.#slowestRefusalMs = Math.max(tripMs, this.#slowestRefusalMs)
+      this.slowestRefusalMs = Math.max(tripMs, this.slowestRefusalMs)
       return
     }
-    const slowerMs = tripMs - Math.min(tripMs, this.#fastestMs)
-    this.#fastestMs = tripMs - slowerMs * (1 - FORGOTTEN_SHARE)
-    this.#spreadMs = Math.min(MAX_SPREAD_MS, Math.max(slowerMs, this.#spreadMs * (1 - FORGOTTEN_SHARE)))
+    const slowerMs = tripMs - Math.min(tripMs, this.fastestMs)
+    this.fastestMs = tripMs - slowerMs * (1 - FORGOTTEN_SHARE)
+    this.spreadMs = Math.min(MAX_SPREAD_MS, Math.max(slowerMs, this.spreadMs * (1 - FORGOTTEN_SHARE)))
   }
 
   /** The server has refused it, and does not count it. */
   onRefused(call: SentCall): void {
-    const index = this.#calls.lastIndexOf(call)
-    if (index >= 0) this.#addTo(index, -call.cost)
-    call.cost = 0
+    this.#charge(this.#calls.lastIndexOf(call), -call.cost)
   }
 
   /** Units of calls sent after a time, and until another. */
   count(afterMs: number, untilMs = Number.POSITIVE_INFINITY): number {
-    const until =
-      untilMs === Number.POSITIVE_INFINITY ? 0 : this.#countFrom(this.#findIndex(({ atMs }) => atMs > untilMs))
-    return this.#countFrom(this.#findIndex(({ atMs }) => atMs > afterMs)) - until
+    const first = this.#calls[this.#findAfter('atMs', afterMs)]
+    if (!first || first.atMs > untilMs) return 0
+    const next = this.#calls[this.#findAfter('atMs', untilMs)]
+    return (next ? next.total - next.cost : this.total) - first.total + first.cost
   }
 
   /** Calls that were sent from a time on until another, and not refused. */
   *list(fromMs: number, untilMs: number): Generator<SentCall> {
-    for (let index = this.#findIndex(({ atMs }) => atMs >= fromMs); ; index++) {
+    for (let index = this.#findAfter('atMs', fromMs, true); ; index++) {
       const call = this.#calls[index]
       if (!call || call.atMs > untilMs) return
       if (call.cost > 0) yield call
     }
   }
 
-  /** When so many units had been sent. */
-  findTimeMs(total: number): number {
-    return this.#calls[this.#findIndex((call) => call.total >= total)]?.atMs ?? Number.POSITIVE_INFINITY
-  }
-
   /** When the calls of a window leave room for one more. */
   findRoomMs(limit: number, exactMs: number, cost: number, nowMs: number): number {
-    const windowMs = exactMs + findMargin(exactMs, this.#spreadMs)
+    const windowMs = exactMs + findMargin(exactMs, this.spreadMs)
     const used = this.count(nowMs - windowMs)
     const surplus = used + Math.min(cost, limit) - limit
-    return surplus <= 0 ? nowMs : this.findTimeMs(this.#total - used + surplus) + windowMs
+    if (surplus <= 0) return nowMs
+    const last = this.#calls[this.#findAfter('total', this.total - used + surplus, true)]
+    return last ? last.atMs + windowMs : Number.POSITIVE_INFINITY
   }
 
-  #addTo(index: number, units: number): void {
-    this.#total += units
-    for (const call of this.#calls.slice(index)) call.total += units
+  /** @param index less than 0 for a call that is kept no more */
+  #charge(index: number, units: number): void {
+    const call = this.#calls[index]
+    if (!call) return
+    call.cost += units
+    this.total += units
+    for (let at = index; at < this.#calls.length; at++) (this.#calls[at] as SentCall).total += units
   }
 
-  #countFrom(index: number): number {
-    const first = this.#calls[index]
-    return first ? this.#total - first.total + first.cost : 0
-  }
-
-  /** The first call for which a condition is true that stays true. */
-  #findIndex(isAfter: (call: SentCall) => boolean): number {
+  /** The index of the first call whose time, or sum of units, is above a bound. */
+  #findAfter(field: 'atMs' | 'total', bound: number, isIncluded = false): number {
     let [low, high] = [0, this.#calls.length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if (isAfter(this.#calls[middle] as SentCall)) high = middle
+      const value = (this.#calls[middle] as SentCall)[field]
+      if (value > bound || (isIncluded && value === bound)) high = middle
       else low = middle + 1
     }
     return low

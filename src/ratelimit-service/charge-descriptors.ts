@@ -49,14 +49,19 @@ export function isOverLimit(descriptors: readonly JudgedDescriptor[]): boolean {
   return isPlainOver || (quotas.length > 0 && quotas.every(isOver))
 }
 
-export function createCharger({ engine, config, now, isEachAlone }: ChargerOptions) {
-  return async function decideCharges(
-    { counted, refused }: MatchedRequest,
-    context: CallContext,
-  ): Promise<ChargedRequest> {
-    await reduceCounts(counted)
+export class DescriptorCharger {
+  readonly #options: ChargerOptions
+
+  constructor(options: ChargerOptions) {
+    this.#options = options
+  }
+
+  async charge({ counted, refused }: MatchedRequest, context: CallContext): Promise<ChargedRequest> {
+    await this.#reduceCounts(counted)
     const withoutCount = refused.map(({ rateLimit }) => ({ rateLimit, isFull: true, fitting: 0, limits: [] }))
-    const decided = await (isEachAlone ? decideEach(counted, context) : decideTogether(counted, withoutCount, context))
+    const decided = await (this.#options.isEachAlone
+      ? this.#decideEach(counted, context)
+      : this.#decideTogether(counted, withoutCount, context))
     return { ...decided, outcomes: [...decided.outcomes, ...withoutCount] }
   }
 
@@ -65,7 +70,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
    * by its own. What asks, what can never fit, and what is not the strictest is looked at before; so are quotas beside
    * other limits, which must not be charged if all quotas are full.
    */
-  async function decideTogether(
+  async #decideTogether(
     counted: readonly CountedDescriptor[],
     withoutCount: readonly DescriptorOutcome[],
     context: CallContext,
@@ -91,12 +96,12 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
     const hasOthers = [...payers.values()].some(({ rateLimit }) => !rateLimit.isQuota)
     const isSeen = (each: Costed) => !isPaid(each) || (hasOthers && each.rateLimit.isQuota)
 
-    const seen = await ask('peek', all.filter(isSeen), context)
+    const seen = await this.#ask('peek', all.filter(isSeen), context)
     const isFullIn = (answers: DescriptorAnswers, { hits, fits, charge }: Costed) =>
       hits >= 0 && ((hits > 0 && !fits) || answers.isFull(charge))
     const judged = all.map((each) => ({ ...each, isFull: isSeen(each) && isFullIn(seen, each) }))
     const isOver = isOverLimit([...judged, ...withoutCount])
-    const paid = await ask(isOver ? 'peek' : 'take', [...payers.values()], context)
+    const paid = await this.#ask(isOver ? 'peek' : 'take', [...payers.values()], context)
 
     const findLimits = (each: Costed) => {
       if (isPaid(each)) return paid.find(each.charge)
@@ -113,14 +118,14 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
   }
 
   /** Charges each descriptor as far as its hits fit; those that do not make it be over its limit. */
-  async function decideEach(counted: readonly CountedDescriptor[], context: CallContext): Promise<ChargedRequest> {
+  async #decideEach(counted: readonly CountedDescriptor[], context: CallContext): Promise<ChargedRequest> {
     const decisions = await Promise.all(
       counted.map(({ charge, hits }) => {
         // In shadow mode, hits would be granted that do not fit.
         const charges = [{ ...charge, mode: 'enforce' as const }]
         return hits > 0
-          ? engine.decide(charges, context, { action: 'take-up-to', permits: Math.min(hits, MAX_UINT32) })
-          : engine.decide(charges, context, { action: 'peek', permits: 1 })
+          ? this.#options.engine.decide(charges, context, { action: 'take-up-to', permits: Math.min(hits, MAX_UINT32) })
+          : this.#options.engine.decide(charges, context, { action: 'peek', permits: 1 })
       }),
     )
     const outcomes = counted.map(({ rateLimit, hits }, at): DescriptorOutcome => {
@@ -134,7 +139,7 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
   }
 
   /** A key may be in a call once, so charges that share one are asked in several calls. */
-  async function ask(action: 'take' | 'peek', descriptors: readonly CountedDescriptor[], context: CallContext) {
+  async #ask(action: 'take' | 'peek', descriptors: readonly CountedDescriptor[], context: CallContext) {
     const calls: DescriptorCharge[][] = []
     const callsByKey = new Map<string, number>()
     for (const charge of new Map(descriptors.map((each) => [nameOf(each.charge), each.charge])).values()) {
@@ -144,15 +149,17 @@ export function createCharger({ engine, config, now, isEachAlone }: ChargerOptio
       call.push(charge)
       calls[at] = call
     }
-    const decisions = await Promise.all(calls.map((call) => engine.decide(call, context, { action, permits: 1 })))
-    return readDecisions(decisions, config.onStoreError === 'closed')
+    const decisions = await Promise.all(
+      calls.map((call) => this.#options.engine.decide(call, context, { action, permits: 1 })),
+    )
+    return readDecisions(decisions, this.#options.config.onStoreError === 'closed')
   }
 
-  async function reduceCounts(counted: readonly CountedDescriptor[]): Promise<void> {
+  async #reduceCounts(counted: readonly CountedDescriptor[]): Promise<void> {
     const given = counted.filter(({ hits }) => hits < 0)
     if (given.length === 0) return
     const units = given.map(({ charge, hits }) => ({ charge: { ...charge, cost: -hits }, units: hits }))
-    await engine.findStore(false).settle(units, now())
+    await this.#options.engine.findStore(false).settle(units, this.#options.now())
   }
 }
 

@@ -7,7 +7,7 @@ import { toLimitStatus } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
 import type { Config } from '../http/config/load-config.ts'
 import type { ObservedRequest } from '../http/request/rate-limit.ts'
-import { type ChargerOptions, createCharger, isOverLimit } from './charge-descriptors.ts'
+import { type ChargerOptions, DescriptorCharger, isOverLimit } from './charge-descriptors.ts'
 import { createMatcher, type MatcherOptions } from './match-descriptors.ts'
 import type { RateLimitRequest, RateLimitResponse } from './messages.ts'
 import type { Domains } from './rate-limits.ts'
@@ -26,7 +26,7 @@ interface RequestWatch extends DecisionWatch {
 export function createRequestDecider(options: RequestDeciderOptions) {
   const { config, watch } = options
   const match = createMatcher(options)
-  const charge = createCharger(options)
+  const charger = new DescriptorCharger(options)
   const report = createReport(options)
 
   /** @throws {RequestError} */
@@ -37,7 +37,7 @@ export function createRequestDecider(options: RequestDeciderOptions) {
   ): Promise<RateLimitResponse> {
     const findSource = watch?.start()
     const matched = match(request, domains)
-    const { outcomes, degraded: answeredBy, charges } = await charge(matched, context)
+    const { outcomes, degraded: answeredBy, charges } = await charger.charge(matched, context)
     const isOver = isOverLimit(outcomes) && !config.isShadow
     // A quota refuses nothing by itself, so that the engine takes a request of quotas alone for one to let pass.
     const degraded = answeredBy && isOver && config.onStoreError === 'closed' ? 'closed' : answeredBy

@@ -674,6 +674,63 @@ describe('hold()', () => {
   })
 })
 
+/** A store in memory that is used as if it were far away. */
+function openRemote() {
+  const store = new MemoryStore(Date.now)
+  return { isRemote: true, timeoutMs: 60_000, open: () => store }
+}
+
+describe('limits of a call', () => {
+  test.each([memoryStore, openRemote])(
+    'replace those of the limiter, and what was used counts in all',
+    async (open) => {
+      const store = open()
+      const limiter = createLimiter({ limits: '2/1h', store, log() {} })
+      await limiter.takeUpTo('alice', 2)
+      expect(await limiter.take('alice')).toMatchObject({ granted: false })
+      const limits = '5/1h'
+      expect(await limiter.take('alice', { limits })).toMatchObject({
+        granted: true,
+        limits: [{ limit: 5, remaining: 2 }],
+      })
+      expect(await limiter.peek('alice')).toMatchObject({ granted: false, limits: [{ limit: 2, remaining: 0 }] })
+      expect(await limiter.take('alice', { limits: '3/1h' })).toMatchObject({ granted: false, limits: [{ limit: 3 }] })
+      expect(await limiter.take('bob', { limits: '9/1h', cost: 9 })).toMatchObject({ granted: true, charged: 9 })
+      await expect(limiter.take('bob', { limits: '9/1h', cost: 10 })).rejects.toThrow(
+        'cost: expected an integer from 1 to 9',
+      )
+      await expect(limiter.take('bob', { cost: 3 })).rejects.toThrow('cost: expected an integer from 1 to 2')
+    },
+  )
+
+  test('are those of each policy by name, of buckets too, which are refunded by them', async () => {
+    const policies = [
+      { name: 'calls', ...tokenBucket('2/1h') },
+      { name: 'day', ...quota('9/1d'), plans: { pro: '99/1d' } },
+    ]
+    const limiter = createLimiter({ policies, now: () => START_MS })
+    const limits = { calls: '4/1h' }
+    const decision = await limiter.take('alice', { limits, cost: 3 })
+    const remaining = ({ limits }: typeof decision) => limits.map((each) => each.remaining)
+    expect(remaining(decision)).toEqual([1, 6])
+    await limiter.refund('alice', decision)
+    expect(remaining(await limiter.peek('alice', { limits }))).toEqual([4, 9])
+    expect(await limiter.takeUpTo('bob', 9, { limits: { calls: '5/1h', day: '3/1d' } })).toMatchObject({ granted: 3 })
+  })
+
+  test.each([
+    [{ limits: '5/1m' }, 'limits: expected the same windows in every plan, got "5/1m"'],
+    [{ limits: '5' }, 'limits: expected limits such as'],
+    [{ limits: { other: '5/1h' } }, 'limits: expected names of policies (default), got "other"'],
+    [{ limits: 5 }, 'limits: expected limits by policy (default), got 5'],
+    [{ limits: '5/1h', plan: 'pro' }, 'plan: expected no plan beside limits, got "pro"'],
+  ])('%j are refused, and take nothing', async (options, message) => {
+    const limiter = createLimiter({ limits: '2/1h', plans: { pro: '9/1h' } })
+    await expect(limiter.take('alice', options as object)).rejects.toThrow(message)
+    expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(2)
+  })
+})
+
 describe('a plan', () => {
   const PLANS = { limits: '2/1s', plans: { pro: '5/1s', trial: '1/1s' } }
   const readLeft = ({ limits }: Pick<Decision, 'limits'>) => limits.map(({ limit, remaining }) => [limit, remaining])
@@ -752,7 +809,10 @@ test.each([{ leases: 'auto' }, { refusalCache: true }] as const)(
 
 test.each<[object, string]>([
   [{}, 'limits: expected limits or policies, got nothing'],
-  [{ limit: '1/1s' }, 'createLimiter.limit: unknown option; expected one of limits, plans, policies, store, '],
+  [
+    { limit: '1/1s' },
+    'createLimiter.limit: unknown option; see limits, e.g. "100/1m"; expected one of limits, plans, policies, store, ',
+  ],
   [{ limits: '1/1s', policies: [] }, 'limits: expected either limits or policies, got "1/1s"'],
   [{ limits: 'many' }, 'limits: expected limits such as "10/1s, 120/1m"'],
   [{ limits: 5 }, 'limits: expected limits such as'],
@@ -816,7 +876,7 @@ test.each<[object, string]>([
 })
 
 test.each([
-  ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s')],
+  ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s' as string)],
   ['sortedSet.limits: expected limits', () => sortedSet('1/1' as string)],
   ['tokenBucket.limits: expected one limit', () => tokenBucket('1/1s, 2/1m')],
   ['tokenBucket.burst: expected an integer from 1', () => tokenBucket('1/1s', { burst: 0 })],
@@ -918,6 +978,12 @@ test('an argument that a method does not know is refused, and takes nothing', as
   expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(2)
 })
 
+test('a cost that no call may have has a code of its own, for costs that clients choose', async () => {
+  const limiter = createLimiter({ limits: '2/1s' })
+  await expect(limiter.take('alice', { cost: 3 })).rejects.toMatchObject({ code: 'COST_TOO_HIGH' })
+  await expect(limiter.take('alice', { cost: 0 })).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+})
+
 test.each([
   ['cost', { cost: 3 }, 'cost: expected an integer from 1 to 2, got 3'],
   ['cost', { cost: 0 }, 'cost: expected an integer from 1 to 2, got 0'],
@@ -937,6 +1003,11 @@ test.each([
   [{ default: 5 }, 'identity.default: expected a string that is not empty, or a list of strings, got 5'],
 ])('take() refuses %j, which is no identity', async (identity, message) => {
   await expect(createLimiter({ limits: '2/1s' }).take(identity as never)).rejects.toThrow(message)
+})
+
+test('createLimiter() says what stands for the habitual options of other limiters', () => {
+  const points = { points: 10, duration: 1 } as LimiterOptions
+  expect(() => createLimiter(points)).toThrow('points: unknown option; see limits, e.g. "100/1m"; expected one of')
 })
 
 test('createLimiter() throws errors with stable codes, which name the place', () => {

@@ -98,8 +98,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'orphaned-new-identity',
     file: 'src/core/store/durable-object/limit-machine.ts',
-    find: 'if (open.isNew) this.#void(id, open, nowMs)\n      else if (ageMs > ASK_UNTIL_MS)',
-    replace: 'if (ageMs > ASK_UNTIL_MS)',
+    find: "overdue: { unknown: 'unknown',  unconfirmed: 'void', ",
+    replace: "overdue: { unknown: 'unknown',  unconfirmed: 'reserved', ",
   },
   {
     name: 'breaker-counts-late-results',
@@ -330,16 +330,27 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'denied-sibling-may-still-charge',
     file: 'src/core/store/durable-object/limit-machine.ts',
-    find: 'if (wasGranted === undefined) this.#remember(id, false, nowMs)',
-    replace: '',
-    tests: ['test/unit/limit-machine', 'test/unit/limit-object', 'test/property/objects', 'test/property/object-clock'],
+    find: "inquire: { unknown: 'void',     unconfirmed",
+    replace: "inquire: { unknown: 'unknown',  unconfirmed",
+    tests: [
+      'test/unit/decision-standings',
+      'test/unit/limit-machine',
+      'test/unit/limit-object',
+      'test/property/objects',
+      'test/property/object-clock',
+    ],
   },
   {
     name: 'reservation-charged-after-its-end',
     file: 'src/core/store/durable-object/limit-machine.ts',
-    find: '#wasGranted(shared.id, nowMs) !== undefined',
-    replace: '#wasGranted(shared.id, nowMs) === true',
-    tests: ['test/unit/limit-machine', 'test/unit/limit-object', 'test/property/objects'],
+    find: 'if (NEXT.reserve[kind] === kind)',
+    replace: "if (kind !== 'void' && NEXT.reserve[kind] === kind)",
+    tests: [
+      'test/unit/decision-standings',
+      'test/unit/limit-machine',
+      'test/unit/limit-object',
+      'test/property/objects',
+    ],
   },
   {
     name: 'refusal-of-another-cost',

@@ -1,6 +1,9 @@
 import type { UserConsoleLog } from 'vitest'
-import type { Reporter, TestCase, TestModule } from 'vitest/node'
+import type { Reporter, TestCase, TestModule, Vitest } from 'vitest/node'
 import { SecretWatch } from './secret-watch.ts'
+
+/** Variable of the environment: milliseconds after which a run is judged by what it has seen. */
+export const RUN_BOUND_MS = 'RUN_BOUND_MS'
 
 /** The last line of a run. */
 export const CLOSING_LINE = /^(\d+) passed, (\d+) failed(?:, (\d+) inconclusive)?$/m
@@ -20,6 +23,17 @@ export default class SummaryReporter implements Reporter {
     this.#watch = watch
   }
 
+  /** A run with a bound ends with what it has seen by then. */
+  onInit(vitest: Pick<Vitest, 'state'>): void {
+    const boundMs = Number(process.env[RUN_BOUND_MS] ?? 0)
+    if (boundMs === 0) return
+    const end = () => {
+      this.onTestRunEnd(vitest.state.getTestModules(), [])
+      process.exit()
+    }
+    setTimeout(end, boundMs).unref()
+  }
+
   onUserConsoleLog({ content }: UserConsoleLog): void {
     this.#watch.read(content)
   }
@@ -33,12 +47,18 @@ export default class SummaryReporter implements Reporter {
     const skipped = tests.filter((test) => test.result().state === 'skipped' && !isLeftToAnotherRun(test))
     const inconclusive = skipped.filter((test) => findNote(test) !== undefined)
     for (const test of inconclusive) console.log(`inconclusive: ${test.fullName}: ${findNote(test)}`)
+    const running = tests.filter((test) => test.result().state === 'pending')
+    const waiting = modules.filter((module) => module.state() === 'queued')
+    for (const test of running) console.log(`inconclusive: ${test.fullName}: has not ended in time`)
+    for (const { relativeModuleId } of waiting) console.log(`inconclusive: ${relativeModuleId}: its turn never came`)
     const unasked = skipped.filter((test) => findNote(test) === undefined)
     for (const test of unasked) console.error(`skipped without a reason: ${test.fullName}`)
     if (leaks.length + unasked.length > 0) process.exitCode = 1
     for (const test of tests) if (test.result().state === 'failed') console.log(`failed: ${test.fullName}`)
     const failed = count('failed') + broken + leaks.length + unasked.length
-    const apart = inconclusive.length > 0 ? `, ${inconclusive.length} inconclusive` : ''
+    const untold = inconclusive.length + running.length + waiting.length
+    if (failed > 0) process.exitCode = 1
+    const apart = untold > 0 ? `, ${untold} inconclusive` : ''
     console.log(`\n${count('passed')} passed, ${failed} failed${apart}`)
   }
 }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, inject } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, inject } from 'vitest'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { connectRedis, type RedisClient, readCommandStats } from './redis-client.ts'
 import { share } from './share.ts'
@@ -13,18 +13,21 @@ export interface OwnRedis {
   billed(work: () => Promise<unknown>): Promise<Record<string, number>>
 }
 
-/** A Redis that a file of tests has for itself, from the first of them to the last. */
+/**
+ * A Redis that a file of tests has for itself, from the first of them to the last. Each test has a connection of its own,
+ * which ends with it: one that ran out of time cannot go on beside the next.
+ */
 export function ownRedis(): OwnRedis {
   let server: RedisServer
   let client: RedisClient
   beforeAll(async () => {
     server = await startRedisServer()
+  })
+  beforeEach(async () => {
     client = await connectRedis(server.port)
   })
-  afterAll(async () => {
-    await client.close()
-    await server.stop()
-  })
+  afterEach(() => client.destroy())
+  afterAll(() => server.stop())
   return {
     get client() {
       return client

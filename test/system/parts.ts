@@ -23,6 +23,8 @@ export interface Part {
   /** What it shows. */
   readonly shows: string
   readonly needs: readonly Need[]
+  /** It is long and rarely fails: `--weekly` runs it, or its name. */
+  readonly isWeekly?: boolean
   /** Arguments of `vitest run` in place of the project of this name. */
   readonly vitest?: readonly string[]
 }
@@ -39,22 +41,35 @@ export const PARTS: readonly Part[] = [
     name: 'laws',
     shows: 'every law on twice the cases of npm test, and on new ones each time',
     needs: ['redis'],
+    isWeekly: true,
     vitest: ['--config', 'vitest.config.ts', '--project', 'node', 'test/property', 'test/fuzz'],
   },
   { name: 'model', shows: 'every order of messages between isolates and Durable Objects', needs: [] },
-  { name: 'simulation', shows: 'leases, stores and shedding over hours of virtual time', needs: ['redis'] },
+  {
+    name: 'simulation',
+    shows: 'leases, stores and shedding over hours of virtual time',
+    needs: ['redis'],
+    isWeekly: true,
+  },
   { name: 'exactness', shows: 'no window above its limit, under load at four points of presence', needs: ['redis'] },
   {
     name: 'histories',
     shows: 'calls under load, with faults, that are answered as if one came after the other',
     needs: ['redis'],
+    isWeekly: true,
   },
-  { name: 'soak', shows: 'counts that are exact and memory that suffices, under a minute of faults', needs: ['redis'] },
+  {
+    name: 'soak',
+    shows: 'counts that are exact and memory that suffices, under a minute of faults',
+    needs: ['redis'],
+    isWeekly: true,
+  },
   {
     name: 'costs',
     shows:
       'tokens of a language model within their limit and what is in flight, and ten thousand streams that are charged',
     needs: ['redis'],
+    isWeekly: true,
   },
   { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
   {
@@ -91,8 +106,9 @@ export const PARTS: readonly Part[] = [
     name: 'guides',
     shows: 'the guides of five minutes, followed from the first line to the last',
     needs: ['redis', 'nginx', 'npm'],
+    isWeekly: true,
   },
-  { name: 'site', shows: 'the docs as a site, without a dead link', needs: ['npm'] },
+  { name: 'site', shows: 'the docs as a site, without a dead link', needs: ['npm'], isWeekly: true },
   { name: 'prometheus', shows: 'a real Prometheus that reads the metrics', needs: ['redis', 'prometheus'] },
 ]
 

@@ -5,8 +5,8 @@ import { PART_NAMES, renewReadme } from '../../bench/report/page.ts'
 
 const read = (file: string) => readFileSync(join(import.meta.dirname, '../..', file), 'utf8')
 
-test('docs/performance.md has a place for each part that npm run bench writes, and for no other', () => {
-  const page = read('docs/performance.md')
+test('bench/results/performance.md has a place for each part that npm run bench writes, and for no other', () => {
+  const page = read('bench/results/performance.md')
   const places = [...page.matchAll(/<!-- figures: (.*?) -->\n(?:.*?\n)??<!-- end of figures -->/gs)].map(
     ([, name]) => name,
   )

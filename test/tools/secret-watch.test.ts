@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { PLANTED, SecretWatch, WORKER_LOG } from '../setup/secret-watch.ts'
-import SummaryReporter from '../setup/summary-reporter.ts'
+import SummaryReporter, { RUN_BOUND_MS } from '../setup/summary-reporter.ts'
 
 async function logFile(text: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-secret-watch-'))
@@ -46,4 +46,25 @@ test('SummaryReporter counts a secret that a test has printed as a failure, and 
 
 test('the log of Workers under test is kept for the watch', () => {
   expect(process.env[WORKER_LOG]).toMatch(/sluice-worker-log-/)
+})
+
+test('SummaryReporter ends a run that is out of time with what it has seen', () => {
+  const lines: string[] = []
+  const spy = vi.spyOn(console, 'log').mockImplementation((line: string) => void lines.push(line))
+  const exit = vi.spyOn(process, 'exit').mockImplementation(() => undefined as never)
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  vi.stubEnv(RUN_BOUND_MS, '1000')
+  try {
+    const tests = ['passed', 'pending'].map((state) => ({ fullName: `a ${state} test`, result: () => ({ state }) }))
+    const modules = [{ children: { allTests: () => tests }, errors: () => [], state: () => 'pending' }]
+    const reporter = new SummaryReporter({ watch: new SecretWatch('/nowhere') })
+    reporter.onInit({ state: { getTestModules: () => modules } } as never)
+    vi.advanceTimersByTime(1_000)
+    expect(exit).toHaveBeenCalledOnce()
+  } finally {
+    vi.useRealTimers()
+    vi.unstubAllEnvs()
+    for (const one of [spy, exit]) one.mockRestore()
+  }
+  expect(lines).toEqual(['inconclusive: a pending test: has not ended in time', '\n1 passed, 0 failed, 1 inconclusive'])
 })

@@ -313,12 +313,12 @@ test('withShards() releases, renews and deletes what moves in both databases', a
 
 test('a decision over several places charges nothing after its deadline', async () => {
   const charges = [...createChargesIn('a', 1), ...createChargesIn('b', 1)]
-  const asked: string[] = []
+  const actions: string[] = []
   const memory = new MemoryStore(() => 0)
   const late = Promise.withResolvers<void>()
   const store = storeWith({
     async decide(request) {
-      asked.push(request.action)
+      actions.push(request.action)
       await late.promise
       return memory.decide(request)
     },
@@ -331,13 +331,13 @@ test('a decision over several places charges nothing after its deadline', async 
     ),
     withHashSlots(store, { ...places, isCluster: true }),
   ]) {
-    asked.length = 0
+    actions.length = 0
     await expect(split.decide(take(charges))).rejects.toThrow('within the deadline')
-    expect(asked).toEqual(['peek', 'peek'])
+    expect(actions).toEqual(['peek', 'peek'])
   }
   late.resolve()
   await new Promise((resolve) => setTimeout(resolve))
-  expect(asked).toEqual(['peek', 'peek'])
+  expect(actions).toEqual(['peek', 'peek'])
   const { usage } = (await memory.decide(take(charges, { action: 'peek' }))) as Decision
   expect(usage.flat().map(({ remaining }) => remaining)).toEqual([9, 9])
 })
@@ -348,7 +348,7 @@ test('withShards() and withHashSlots() tell which charges take calls to several 
     StoreCharge,
     StoreCharge,
   ]
-  const beside = { ...first, key: `test:beside:${readTag(first)}` }
+  const sameSlot = { ...first, key: `test:sameSlot:${readTag(first)}` }
   const memory = new MemoryStore(() => 0)
   const options = { timeoutMs: 1_000 }
   const shards = withShards(
@@ -368,7 +368,7 @@ test('withShards() and withHashSlots() tell which charges take calls to several 
   ).toBe(false)
 
   const cluster = withHashSlots(memory, { ...options, isCluster: true })
-  expect([cluster.isSplit?.([first, beside]), cluster.isSplit?.([first, second])]).toEqual([false, true])
+  expect([cluster.isSplit?.([first, sameSlot]), cluster.isSplit?.([first, second])]).toEqual([false, true])
   const behindOneAddress = withHashSlots(
     storeWith({
       async decide(request) {

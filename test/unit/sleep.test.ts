@@ -69,3 +69,16 @@ test('waitAtMost() rejects all that wait with the reason of their signal', async
   controller.abort(reason)
   for (const one of waiting) await expect(one).rejects.toBe(reason)
 })
+
+test('sleep() goes by timers that fire where nothing else moves', async () => {
+  vi.useRealTimers()
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  let woken = false
+  void sleep(60_000).then(() => {
+    woken = true
+  })
+  await vi.advanceTimersByTimeAsync(59_999)
+  expect(woken).toBe(false)
+  await vi.advanceTimersByTimeAsync(1)
+  expect(woken).toBe(true)
+})

@@ -2,15 +2,11 @@
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
-import {
-  type CallerCharge,
-  createDigestCharge,
-  listAssumedPlans,
-  readUsage,
-} from '../../gateway/callers/caller-charges.ts'
+import { type CallerCharge, listAssumedPlans, readUsage } from '../../gateway/callers/caller-charges.ts'
 import type { Rules } from '../../gateway/rules/document.ts'
 import { createDigestTest, listUndecided, type RuleEffects } from '../../gateway/rules/rule-effects.ts'
 import type { Config } from '../../http/config/load-config.ts'
+import { createDigestCharge } from '../../http/request/charge-builder.ts'
 import type { Connection } from '../redis/connection.ts'
 import { countBare, findShareOfTable, SCRIPT_BUDGET_US, scan } from '../upkeep/database.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'

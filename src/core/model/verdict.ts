@@ -132,7 +132,13 @@ export interface Blocked {
 
 export type Uncharged =
   | { readonly outcome: 'unidentified'; readonly status: number; readonly policy: RequestPolicy }
-  | { readonly outcome: 'invalid_cost'; readonly header: string; readonly max: number }
+  /** 413: it costs more than a request may. 400: its header, which is named then, holds no cost. */
+  | {
+      readonly outcome: 'invalid_cost'
+      readonly status: 400 | 413
+      readonly header: string | undefined
+      readonly max: number
+    }
 
 export interface Admitted {
   readonly outcome: 'admitted'

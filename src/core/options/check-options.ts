@@ -56,7 +56,7 @@ export function checkNames(option: string, value: unknown, names: readonly strin
   if (typeof value !== 'object' || value === null) throw new OptionError(option, 'an object', value)
   const stray = Object.keys(value).find((key) => !names.includes(key))
   if (stray === undefined) return
-  const expected = describeUnknown('option', names)
+  const expected = describeUnknown('option', names, stray)
   throw new OptionError([...parseKeys(option), stray], expected, stray, 'UNKNOWN_OPTION')
 }
 

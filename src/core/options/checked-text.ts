@@ -16,8 +16,12 @@ type Trim<Text extends string> = Text extends `${Space}${infer Rest}`
 
 type CutDigits<Text extends string> = Text extends `${Digit}${infer Rest}` ? CutDigits<Rest> : Text
 
-/** Cuts off the leading number of a text; "?" if there is none. */
-type CutNumber<Text extends string> = Text extends `${Digit}${infer Rest}` ? CutDigits<Rest> : '?'
+/** Cuts off the leading number of a text; "?" if there is none, or it is 0. */
+type CutNumber<Text extends string> = Text extends `0${infer Rest}`
+  ? CutNumber<Rest>
+  : Text extends `${Digit}${infer Rest}`
+    ? CutDigits<Rest>
+    : '?'
 
 /** Whether this may follow the number of units. `Window` are windows beside those of a length. */
 type IsWindow<Text extends string, Window> = Text extends `/${infer Length}`
@@ -55,8 +59,9 @@ export type CheckedText<Text extends string, Window extends CalendarUnit = never
   : never
 
 /** Options whose limits are checked. */
-export interface CheckedLimits<LimitsText extends string> {
+export interface CheckedLimits<LimitsText extends string, PlansText extends string = string> {
   readonly limits?: CheckedText<LimitsText> | undefined
+  readonly plans?: Readonly<Record<string, CheckedText<PlansText>>> | undefined
 }
 
 type CheckedSources<Text extends string> = Text extends unknown

@@ -2,9 +2,20 @@
 
 import { explainLimits, LIMITS_EXPECTED } from '../model/limits.ts'
 
+/** What stands here for habitual options of other limiters. */
+const HABITUAL: readonly (readonly [names: RegExp, here: string, option: string])[] = [
+  [/^(?:windowMs|max|limit|points|duration|interval|timeWindow|ttl|limiter)$/, 'limits, e.g. "100/1m"', 'limits'],
+  [/^(?:keyGenerator|getTracker)$/, 'identify, or by', 'identify'],
+  [/^(?:handler|message|errorResponseBuilder)$/, 'onLimited', 'onLimited'],
+  [/^(?:standardHeaders|legacyHeaders)$/, 'rateLimitHeaders', 'rateLimitHeaders'],
+  [/^(?:redis|storeClient|client)$/, 'store: redisStore(client)', 'store'],
+  [/^prefix$/, 'keyPrefix', 'keyPrefix'],
+]
+
 /** Describes an unknown name by those that are known. */
-export function describeUnknown(noun: string, known: readonly string[]): string {
-  return `unknown ${noun}; expected one of ${known.join(', ')}`
+export function describeUnknown(noun: string, known: readonly string[], name = ''): string {
+  const [, here] = HABITUAL.find(([names, , option]) => names.test(name) && known.includes(option)) ?? []
+  return `unknown ${noun}${here ? `; see ${here}` : ''}; expected one of ${known.join(', ')}`
 }
 
 export const HIDDEN = Symbol('hidden')
@@ -16,6 +27,8 @@ export type OptionErrorCode =
   | 'UNKNOWN_VARIABLE'
   /** `take` was called on a limiter whose slots are taken by `hold`. */
   | 'NEEDS_HOLD'
+  /** A call costs more than any may. */
+  | 'COST_TOO_HIGH'
 
 /** A wrong variable, option or argument. Its message is one line, and shows no value that may be secret. */
 export class OptionError extends TypeError {

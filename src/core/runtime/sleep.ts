@@ -12,16 +12,33 @@ export interface SleepClock {
   readonly pollMs: number
 }
 
+/** How often a clock of the program is read: no timer follows it. */
+const POLL_MS = 100
+
+/** Makes the clock by which a sleep ends, from now on. @param now of the program, if it replaces the machine's */
+export function createSleepClock(now?: () => number): SleepClock {
+  const pollMs = now ? POLL_MS : Number.POSITIVE_INFINITY
+  return { readPassedMs: createSteadyClock(now ?? (() => Date.now())), pollMs }
+}
+
+/** Timers fire early by so much, or by more where a test has replaced them: then time goes with them. */
+export const MAX_EARLY_MS = 1
+
 /**
  * Sleeps for at least `durationMs`: the timers of Node may fire up to a millisecond early.
  * @throws the signal's reason, as soon as it is aborted
  */
 export async function sleep(durationMs: number, signal?: AbortSignal, clock?: SleepClock): Promise<void> {
   const readPassedMs = createSteadyClock(() => performance.now())
-  const computeRemainingMs = () => durationMs - Math.max(readPassedMs(), clock?.readPassedMs() ?? 0)
+  let aheadMs = 0
+  const computeRemainingMs = () => durationMs - Math.max(readPassedMs() + aheadMs, clock?.readPassedMs() ?? 0)
   for (let remainingMs = computeRemainingMs(); remainingMs > 0; remainingMs = computeRemainingMs()) {
     signal?.throwIfAborted()
-    await waitAtMost(new Promise(() => {}), Math.min(remainingMs, clock?.pollMs ?? MAX_TIMER_MS, MAX_TIMER_MS), signal)
+    const waitMs = Math.min(remainingMs, clock?.pollMs ?? MAX_TIMER_MS, MAX_TIMER_MS)
+    const firesMs = readPassedMs() + waitMs
+    await waitAtMost(new Promise(() => {}), waitMs, signal)
+    const earlyMs = firesMs - readPassedMs()
+    if (earlyMs > MAX_EARLY_MS) aheadMs += earlyMs
   }
 }
 

@@ -1,6 +1,6 @@
 /** Finds the charges of a caller whom an operator has named. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
-import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
+import type { RequestCharge } from '../../core/model/charge.ts'
 import {
   type CallerKind,
   type CallerSource,
@@ -12,10 +12,12 @@ import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import type { Store } from '../../core/model/store.ts'
 import { MAX_BUCKET } from '../../core/options/read-limits.ts'
 import {
+  createDigestCharge,
   findMissing,
   preparePolicy,
   RequestChargeBuilder,
   type RequestChargeBuilderOptions,
+  withoutReserve,
 } from '../../http/request/charge-builder.ts'
 import { findClaim } from '../../http/request/identity/claims.ts'
 import { readIdentity } from '../../http/request/identity/identify.ts'
@@ -102,13 +104,6 @@ export function listAssumedPlans(charge: RequestCharge): readonly [CallerCharge,
   return [first, ...others]
 }
 
-/** Creates the charge of a request that names no plan and no cost. */
-export function createDigestCharge(policy: RequestPolicy, digest: string, keyPrefix: string): RequestCharge {
-  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
-  const cost = policy.cost.kind === 'fixed' ? policy.cost.units : 1
-  return withoutReserve({ ...preparePolicy(policy).terms, digest, key, cost, reserved: 0 })
-}
-
 /** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
 function findMatches(
   { policies, exempt }: CountingConfig,
@@ -164,11 +159,6 @@ function isKnown(caller: Caller, source: CallerSource): boolean {
 
 function isByRoute({ by }: RequestPolicy): boolean {
   return by.some(({ kind }) => kind === 'route')
-}
-
-/** Usage is that of all priorities, also where only new identities are counted. */
-function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge {
-  return { ...charge, reserved: 0 }
 }
 
 export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number][number]

@@ -85,7 +85,6 @@ export function describeRequest({ request, verdict, trace }: Observed, status?: 
 const STATUSES = {
   admitted: null,
   shed: 503,
-  invalid_cost: 400,
   ambiguous_path: 400,
   unavailable: 503,
 } as const satisfies Record<string, number | null>

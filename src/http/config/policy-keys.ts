@@ -87,8 +87,8 @@ export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
   name: () => textLike(NAME),
   /**
-   * `<limit>/<window>, …`; a number for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
-   * the policy then only sets that @default required
+   * `<limit>/<window>, …`, a number for `concurrency`, or a table by [plan](#plans); optional with a `priority`
+   * @default required
    */
   limits: () => v.optional(v.union([limitsText(), limitsByPlan()], LIMITS_EXPECTED)),
   /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
@@ -98,9 +98,8 @@ export const policyKeys = {
   /** or `token-bucket`, `fixed-window`, `quota`, `sorted-set`, `concurrency`: [which to choose](algorithms.md) */
   algorithm: () => v.optional(oneOf(...ALGORITHM_NAMES), KEY_DEFAULTS.algorithm),
   /**
-   * `token` (Authorization), `ip`, `route`, `global`, `header:<name>`, `query:<name>`, `form:<name>`, `cookie:<name>`,
-   * `json:</pointer>`, `claim:<name>`, joined with `+` ([identities](identities.md), [claims](identities.md#claims))
-   * @default `token`
+   * `token`, `ip`, `route`, `global`, or `header:`, `query:`, `form:`, `cookie:`, `json:` or `claim:` with a name; several
+   * joined with `+` ([identities](identities.md)) @default `token`
    */
   by: () => v.optional(by()),
   /**
@@ -128,8 +127,8 @@ export const policyKeys = {
   /** `concurrency`: time after which a slot is released by itself @default `1m` */
   slot_ttl: () => v.optional(v.string(OPTIONS.slotTtl.expected)),
   /**
-   * requests without this identity: `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`; by default
-   * [`deny` with `form:` or `json:`](identities.md#bodies) @default `ANONYMOUS`
+   * requests [without this identity](identities.md#missing-and-ambiguous-identities): `ip`, `skip`, `deny` (401),
+   * `deny:403` @default `ANONYMOUS`
    */
   anonymous: () => v.optional(anonymous()),
   /** priority of matching requests: `critical`, `default`, `sheddable` ([priorities](#priorities)) */
@@ -140,29 +139,24 @@ export const policyKeys = {
       strictTable('priority', { critical: v.optional(part()), default: v.optional(part()) }, 'a table of shares'),
     ),
   /**
-   * what a request has really cost, to which its charge is [corrected](#costs): `header:<name>`, `json:</pointer>`,
-   * `bytes`, `bytes:request`, `ms`, or a table of these with weights
+   * where a response tells [what it has cost](actual-costs.md): `header:<name>`, `json:</pointer>`, `bytes`,
+   * `bytes:request`, `ms`, or a table of these with weights
    */
   actual_cost: () => v.optional(actualCost()),
   /**
-   * what a request costs whose response does not tell ([costs](#costs)): units, or an estimate such as `bytes/4`;
-   * required with `header:` or `json:`
+   * what a request costs whose response [does not tell](actual-costs.md): units, or an estimate such as `bytes/4`
    */
   untold: () => v.optional(untold()),
-  /** when the client leaves: `read` the rest for its cost, or `abort` the response ([costs](#costs)) */
+  /** when the client leaves: `read` the rest [for its cost](actual-costs.md), or `abort` the response */
   on_disconnect: () => v.optional(oneOf(...ON_DISCONNECT), KEY_DEFAULTS.on_disconnect),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: () => v.optional(oneOf(...ON_STORE_ERROR)),
   /**
-   * `requests`; `new-identities`: only requests with an identity that no `sliding-window` policy has seen within its
-   * windows ([more](how-it-works.md#new-identities)); [after their response](#charging-after-the-response) `responses`:
-   * all, `failures` or `successes`: only those that fail, or do not
+   * `requests`, [`new-identities`](how-it-works.md#new-identities); or, [after the
+   * response](#charging-after-the-response), `responses`, `failures` or `successes`
    */
   counts: () => v.optional(oneOf(...listNames(COUNTS)), KEY_DEFAULTS.counts),
-  /**
-   * with `counts = "failures"` or `"successes"`: statuses, e.g. `401, 403`, or classes of them, e.g. `4xx except 404 422`;
-   * by default `4xx` without 429; for `successes` all from 400
-   */
+  /** statuses that [fail](#failures), e.g. `401, 403` or `4xx except 404 422`; by default `4xx` without 429 */
   failures: () => v.optional(statuses()),
   /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */
   penalty: () => v.optional(v.string(OPTIONS.penalty.expected)),

@@ -58,7 +58,7 @@ export const strictTable = <const Entries extends v.ObjectEntries>(
   ifMissing = expected,
 ) =>
   v.strictObject(entries, (issue) => {
-    if (issue.expected === 'never') return describeUnknown(noun, Object.keys(entries))
+    if (issue.expected === 'never') return describeUnknown(noun, Object.keys(entries), String(issue.input))
     return issue.input === undefined ? ifMissing : expected
   })
 

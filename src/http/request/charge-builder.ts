@@ -159,15 +159,40 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
   }
 }
 
-function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {
+/** Creates the charge of a request that names no plan and no cost. */
+export function createDigestCharge(policy: RequestPolicy, digest: string, keyPrefix: string): RequestCharge {
+  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
+  const cost = policy.cost.kind === 'fixed' ? policy.cost.units : 1
+  return withoutReserve({ ...preparePolicy(policy).terms, digest, key, cost, reserved: 0 })
+}
+
+/** Usage is that of all priorities, also where only new identities are counted. */
+export function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, reserved: 0 }
+}
+
+function readCost(
+  cost: Cost,
+  request: ReceivedRequest,
+  mode: PolicyMode,
+): number | Uncharged | Promise<number | Uncharged> {
   if (cost.kind === 'fixed') return cost.units
-  if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
+  if (cost.kind === 'application') {
+    const { max } = cost
+    return cost.tell(request.context as never, max).then((units) => (units > max ? refuseCost(413, max, mode) : units))
+  }
   if (cost.kind === 'size') return readSizeCost(cost, request)
   const text = request.headers.get(cost.name)?.trim()
   if (text === undefined) return 1
-  const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
+  const units = /^\d+$/.test(text) ? Number(text) : 0
   if (units >= 1 && units <= cost.max) return units
-  return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
+  return refuseCost(units > cost.max ? 413 : 400, cost.max, mode, cost.name)
+}
+
+/** Such a request would never be admitted, so that 429 would have it sent again. Shadow mode refuses nothing. */
+function refuseCost(status: 400 | 413, max: number, mode: PolicyMode, header?: string): number | Uncharged {
+  if (mode === 'enforce') return { outcome: 'invalid_cost', status, header, max }
+  return status === 413 ? max : 1
 }
 
 /** A length that is not announced may be any. */

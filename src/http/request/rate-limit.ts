@@ -8,7 +8,7 @@ import type { RequestLimiter } from './request-limiter.ts'
 export interface RateLimit {
   /**
    * `admitted`; `limited` by a limit; `deprioritized`: the remaining units are reserved for higher priorities; `shed`: the
-   * application is overloaded; `unidentified`: it lacks what a policy counts by; `invalid_cost`: it names an invalid cost;
+   * application is overloaded; `unidentified`: it lacks what a policy counts by; `invalid_cost`: it costs more than any may, or names no cost;
    * `ambiguous_path`: its path can be read in several ways; `unavailable`: the store gives no answer, and the fallback is
    * `closed`.
    */

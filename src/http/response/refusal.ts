@@ -86,8 +86,12 @@ function describeRefusal(verdict: Refused): Problem {
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       }
     case 'invalid_cost': {
-      const detail = `The header ${verdict.header} must be an integer from 1 to ${verdict.max}.`
-      return createProblem('invalid_cost', 400, detail)
+      const { status, header, max } = verdict
+      const detail =
+        status === 413
+          ? `The request costs more than the ${max} units that one may cost.`
+          : `The header ${header} must be an integer from 1 to ${max}.`
+      return createProblem('invalid_cost', status, detail, { extensions: { max_cost: max } })
     }
     case 'ambiguous_path':
       return TARGET_PROBLEMS.ambiguous

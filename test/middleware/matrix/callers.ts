@@ -139,6 +139,16 @@ export function describeCallers(adapter: Adapter): void {
   })
 
   describe('delay', () => {
+    test('ends when the clock of the program has moved', async () => {
+      const { clock, send } = await start(adapter, { limits: '9/1m', delay: () => 3_600_000 })
+      const waiting = send(X)
+      const moving = setInterval(() => {
+        clock.nowMs += 3_600_000
+      }, 10)
+      expect((await waiting).status).toBe(200)
+      clearInterval(moving)
+    })
+
     test('makes what is admitted wait by what its limits have left, and no refusal', async () => {
       const waits: (readonly [number, number])[] = []
       const { send, sendInTurn } = await start(adapter, {

@@ -174,13 +174,30 @@ export function describeDecisions(adapter: Adapter): void {
       expect(await judge(adapter, options, [7, 4, 3, 1].map(costing))).toEqual([200, 429, 200, 429])
     })
 
-    test.each(['0', '-1', '1.5', '11', 'x', 'Infinity'])('of %s is an error that is thrown, and no pass', async (n) => {
+    test.each(['0', '-1', '1.5', 'x', '-Infinity'])('of %s is an error that is thrown, and no pass', async (n) => {
       const { send } = await start(adapter, options)
       const failed = await send(costing(n))
       const expected = `RangeError: cost: expected an integer from 1 to 10, got ${Number(n)}`
       expect([failed.status, await failed.text()]).toEqual([500, expected])
       expect(readRemaining(await send(costing(1)))).toEqual([9])
     })
+
+    test.each(['11', '10.5', 'Infinity'])(
+      'of %s, which no request may have, is a problem with what it may',
+      async (n) => {
+        const { send } = await start(adapter, options)
+        const refused = await send(costing(n))
+        const problem = { status: 413, title: 'Content Too Large', code: 'invalid_cost', max_cost: 10 }
+        expect([refused.status, refused.headers.get('Retry-After')]).toEqual([413, null])
+        expect(await refused.json()).toMatchObject(problem)
+        expect(readRemaining(await send(costing(1)))).toEqual([9])
+        const { sendInTurn } = await start(adapter, { ...options, mode: 'shadow' })
+        expect(await sendInTurn([costing(n)])).toEqual([200])
+        const byHeader = [{ name: 'one', limits: '10/1m', cost: 'header:x-cost', max_cost: 10 }]
+        const other = await start(adapter, { policies: byHeader })
+        expect(await other.sendInTurn(['11', '0', '5'].map(costing))).toEqual([413, 400, 200])
+      },
+    )
 
     test('does not replace that of a policy, of slots or of new identities', async () => {
       const { send } = await start(adapter, {

@@ -4,6 +4,7 @@ import type { Adapter } from './adapter.ts'
 import { describeBodies } from './bodies.ts'
 import { describeCallers, describeClaims } from './callers.ts'
 import { describeCosts } from './costs.ts'
+import { describeCounts } from './counts.ts'
 import { describeDecisions } from './decisions.ts'
 import { describeOptions } from './options.ts'
 import { describeRefusals, describeResponses } from './responses.ts'
@@ -19,6 +20,7 @@ export function describeMiddleware(adapters: readonly Adapter[]): void {
     describeResponses(adapter)
     describeCosts(adapter)
     describeSlots(adapter)
+    describeCounts(adapter)
     describeOptions(adapter)
   })
 }

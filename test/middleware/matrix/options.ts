@@ -23,7 +23,10 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ limits: undefined }, `${LIMITS}, got nothing`],
   [{ limits: '10' }, `${LIMITS}, got "10": "10" lacks a window`],
   [{ limits: '100001/1m' }, `limits: expected limits up to ${MORE}, got "100001/1m"`],
-  [{ limit: '1/1s' }, /^limit: unknown option; expected one of limits, /],
+  [{ lmits: '1/1s' }, /^lmits: unknown option; expected one of limits, /],
+  [{ limit: 10 }, /^limit: unknown option; see limits, e\.g\. "100\/1m"; expected one of limits, /],
+  [{ windowMs: 60_000, max: 10 }, /^windowMs: unknown option; see limits, e\.g\. "100\/1m"; /],
+  [{ keyGenerator() {} }, /^keyGenerator: unknown option; see identify, or by; /],
   [{ by: 'name' }, /^by: expected "token", "ip", /],
   [{ by: 'ip', identify: () => 'x' }, 'by: expected no "by" beside the function "identify", got "ip"'],
   [{ fold: 'lower' }, `fold: expected ${FOLDABLE}, got "lower"`],
@@ -53,7 +56,10 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ trustProxy: true }, 'trustProxy: expected a number of proxies from 1 to 20, or a function, got true'],
   [{ shedding: 'on' }, 'shedding: expected true or false, got "on"'],
   [{ policies: [{ name: 'one', limits: '10' }] }, /^policies\[0\]\.limits: expected limits such as /],
-  [{ policies: [{ ...ONE, max: 1 }] }, /^policies\[0\]\.max: unknown setting; expected one of name, /],
+  [
+    { policies: [{ ...ONE, max: 1 }] },
+    /^policies\[0\]\.max: unknown setting; see limits, e\.g\. "100\/1m"; expected one of name, /,
+  ],
   [{ policies: [ONE, ONE] }, 'policies[1].name: expected a name used once, got "one"'],
   [{ name: 'one', policies: [ONE] }, 'policies[0].name: expected another name: limits makes "one", got "one"'],
   [

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import fastify from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type SluiceOptions, sluice } from '../../../src/node.ts'
-import { openRequest, send, sendInTurn } from '../../support/http-client.ts'
+import { openRequest, responseTo, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, LAST, readStatuses } from '../../support/raw-http.ts'
 import { X, Y } from '../matrix/adapter.ts'
 import { FRAMEWORKS, listen, type NodeRoutes } from '../matrix/node-adapters.ts'
@@ -48,6 +48,32 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     const server = await serve({ limits: '9/1h', now: Date.now }, routes)
     for (const path of ['/set', '/head']) {
       expect((await send(server, { path, ...X })).headers.ratelimit).toMatch(/^"own";r=1, "default-1h";r=\d;t=3600$/)
+    }
+  })
+
+  test('sees the head in each form that Node takes', async () => {
+    const object = { 'X-One': 'one', 'Set-Cookie': ['a=1', 'b=2'], '': 'left out' }
+    const inTurn = ['X-One', 'one', 'Set-Cookie', 'a=1', 'Set-Cookie', 'b=2']
+    const pairs = [
+      ['X-One', 'one'],
+      ['Set-Cookie', 'a=1'],
+      ['set-cookie', 'b=2'],
+    ]
+    const heads = [[object], ['Made', object], [undefined, object], [inTurn], ['Made', inTurn], [pairs]] as const
+    const routes: NodeRoutes = {
+      '*': (req, res) => {
+        res.setHeader('X-One', 'before')
+        const write = res.writeHead as (status: number, ...head: readonly unknown[]) => ServerResponse
+        write.call(res, 201, ...(heads[Number(req.url?.slice(2))] ?? [])).end()
+      },
+    }
+    const server = await serve({ limits: '9/1h' }, routes)
+    for (const [index, [message]] of heads.entries()) {
+      const client = openRequest(server, { path: `/?${index}`, ...X }).end()
+      const { statusCode, statusMessage, headers } = await responseTo(client)
+      expect([statusCode, statusMessage]).toEqual([201, message === 'Made' ? 'Made' : 'Created'])
+      expect(headers).toMatchObject({ 'x-one': 'one', 'set-cookie': ['a=1', 'b=2'] })
+      expect(headers.ratelimit).toMatch(/^"default-1h";r=\d/)
     }
   })
 

@@ -22,6 +22,8 @@ describe.each(FRAMEWORKS)('$name', ({ listen }) => {
   test.each([
     ['nothing of X-Forwarded-For that nobody sends', {}, {}, []],
     ['once that X-Forwarded-For is not believed', {}, PROXIED, ['untrusted_proxy']],
+    ['once that X-Real-IP is not believed', {}, { headers: { 'X-Real-IP': '192.0.2.1' } }, ['untrusted_proxy']],
+    ['once that Forwarded is not believed', {}, { headers: { Forwarded: 'for=192.0.2.1' } }, ['untrusted_proxy']],
     ['nothing if proxies are trusted', { trustProxy: 1 }, PROXIED, []],
     ['nothing if a function tells the address', { trustProxy: () => '192.0.2.1' }, PROXIED, []],
     ['nothing if nobody is counted by address', { by: 'global' }, PROXIED, []],
@@ -107,6 +109,9 @@ test('it is said once that limiters are made for each request, and nothing of ot
     await limiter.take('alice')
     await limiter.take('alice')
   })
+  // Limiters for many customers, made when the program starts.
+  for (let made = 0; made < 300; made++) createLimiter({ limits: '9/1h', log })
+  await repeat(async () => createLimiter({ limits: '9/1h', log }))
   // A limiter for each customer, which is kept.
   const limiters = new Map<number, ReturnType<typeof createLimiter>>()
   for (let call = 0; call < 200; call++) {

@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { openRequest, responseTo } from '../../support/http-client.ts'
+import type { Run } from '../kit/scenario.ts'
 import { MAX_COST, type Policies } from './policies.ts'
 
 /** What became of one request. */
@@ -31,7 +32,7 @@ export interface TrafficOptions {
   readonly requests: number
   readonly callers: number
   readonly policies: Policies
-  readonly seed: number
+  readonly run: Run
   /** If given, callers keep far from their limits for a while before they reach them, and go on until this is so. */
   readonly hasSeenEnough?: (outcomes: readonly Outcome[]) => boolean
 }
@@ -64,10 +65,10 @@ function listHabits(windowMs: number): readonly Habit[] {
  * of their own do, each request to a gateway at random.
  */
 export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
-  const { gateways, requests, callers, policies, seed, hasSeenEnough } = options
+  const { gateways, requests, callers, policies, run, hasSeenEnough } = options
   const teams = Math.ceil(callers / policies.callersPerTeam)
   const agent = new Agent({ keepAlive: true, maxSockets: SOCKETS_PER_GATEWAY })
-  const random = seededRandom(seed)
+  const random = seededRandom(run.seed)
   const outcomes: Outcome[] = []
   let left = requests
 
@@ -75,17 +76,19 @@ export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
     left--
     const outcome = await request(gateways[at] as URL, agent, { caller, team: caller % teams, cost })
     outcomes.push(outcome)
+    run.progress.answered++
     return outcome.status
   }
   async function follow(caller: number, { burst, pauseMs }: Habit): Promise<void> {
-    while (left > 0) {
+    while (left > 0 && !run.signal.aborted) {
       const count = Math.min(left, drawInteger(random, ...burst))
       await Promise.all(Array.from({ length: count }, () => call(caller, drawCost())))
       await pause(drawInteger(random, ...pauseMs))
     }
   }
   async function keepFarFromLimits(caller: number): Promise<void> {
-    const isOver = () => left <= 0 && (hasSeenEnough?.(outcomes) !== false || left <= -MAX_REQUESTS * requests)
+    const isOver = () =>
+      run.signal.aborted || (left <= 0 && (hasSeenEnough?.(outcomes) !== false || left <= -MAX_REQUESTS * requests))
     while (!isOver()) {
       const home = drawGateway()
       for (let times = drawInteger(random, ...CALM.times); times > 0 && !isOver(); times--) {

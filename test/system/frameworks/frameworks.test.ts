@@ -130,6 +130,12 @@ describe.each(APPS)('$places.0.name', ({ places, bundler, build, start }) => {
     await send(url, { path: '/end' })
   })
 
+  test.each(places.filter(({ prerenders }) => prerenders))('$name serves what is prerendered', async () => {
+    const path = '/prerendered'
+    const answers = await Promise.all([1, 2].map(() => send(url, { path })))
+    expect(answers.map(({ status, body }) => [status, `${body}`])).toEqual(Array(2).fill([200, 'prerendered']))
+  })
+
   test.each(places.filter(({ address }) => address))('$name knows addresses', async (place) => {
     const statuses: number[] = []
     for (const localAddress of ['127.0.0.1', '127.0.0.1', '127.0.0.2']) {

@@ -28,6 +28,8 @@ export interface Place {
   readonly slots?: 'end' | null
   /** False where an app makes the response of its own. */
   readonly fields?: false
+  /** True if it has a page that is made when it is built, which nobody's limits may refuse. */
+  readonly prerenders?: true
   /** True if the address of a caller is known there, or how it is asked for. */
   readonly address?: boolean
 }
@@ -109,6 +111,17 @@ function onNode(name: string, file: string): App {
   }
 }
 
+/** A server with all that it needs, in ES modules. */
+function bundledFor(bundler: string): App {
+  const folder = join(BUILT, 'bundled', bundler)
+  return {
+    places: [{ name: `node:http in an ES module by ${bundler}`, address: true }],
+    bundler,
+    build: () => run(process.execPath, ['servers/bundle.js', bundler, './servers/http.js', folder], BUILT),
+    start: (port) => startServer(process.execPath, [join(folder, 'http.mjs')], port, BUILT),
+  }
+}
+
 /** An app of a framework that has a command to build it. */
 function framework(folder: string, places: readonly Place[], command: string, start: (port: number) => string[]): App {
   const [bin = '', ...args] = command.split(' ')
@@ -172,6 +185,7 @@ export const APPS: readonly App[] = [
   onNode('Koa 3', 'koa'),
   onNode('NestJS 12', 'nest'),
   onNode('Hono on Node', 'hono'),
+  ...['esbuild', 'rollup', 'webpack'].map(bundledFor),
   framework(
     'next',
     [
@@ -182,9 +196,19 @@ export const APPS: readonly App[] = [
     'next build',
     (port) => [join(BIN, 'next'), 'start', '-H', '127.0.0.1', '-p', `${port}`],
   ),
-  framework('sveltekit', [{ name: 'SvelteKit 3, handle', address: true }], 'vite build', () => ['build/index.js']),
-  framework('astro', [{ name: 'Astro 7, middleware', address: true }], 'astro build', () => ['dist/server/entry.mjs']),
-  framework('nitro', [{ name: 'Nitro 3, route', address: true }], 'nitro build', () => ['.output/server/index.mjs']),
+  framework('sveltekit', [{ name: 'SvelteKit 3, handle', address: true, prerenders: true }], 'vite build', () => [
+    'build/index.js',
+  ]),
+  framework('astro', [{ name: 'Astro 7, middleware', address: true, prerenders: true }], 'astro build', () => [
+    'dist/server/entry.mjs',
+  ]),
+  // Both versions have a command of this name.
+  framework('nitro', [{ name: 'Nitro 3, route', address: true }], '../nitro/dist/cli/index.mjs build', () => [
+    '.output/server/index.mjs',
+  ]),
+  framework('nitro2', [{ name: 'Nitro 2, route', address: true }], 'nitropack build', () => [
+    '.output/server/index.mjs',
+  ]),
   vercelEdge,
   onRuntime('Bun', 'bun', { name: 'Bun.serve', address: true }),
   onRuntime('Bun', 'elysia', { name: 'Elysia 1 on Bun', address: true }),

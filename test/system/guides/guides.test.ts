@@ -39,7 +39,8 @@ beforeEach(async () => {
 /** Reads a guide, and installs what it names. @param versions of packages for which it takes the newest */
 async function follow(name: string, versions: readonly string[]): Promise<Guide> {
   const guide = await readGuide(name)
-  const newest = guide.packages.filter((each) => !versions.some((version) => version.startsWith(`${each}@`)))
+  const readName = (each: string) => each.replace(/(?<=.)@.*/, '')
+  const newest = guide.packages.filter((each) => !versions.some((version) => readName(version) === readName(each)))
   const packages = [...newest, ...versions, inject('packed')]
   const project = await installProject({ from: guide.folder, packed: inject('packed'), packages })
   await rm(guide.folder, { recursive: true })
@@ -98,24 +99,40 @@ test('Fastify', async () => {
   expect((await send(new URL(`http://127.0.0.1:${port}`), { path: '/api' })).headers).toMatchObject(FIELDS)
 })
 
-test.each(['Express', 'Fastify'])('NestJS on %s', async (platform) => {
+const NEST = ['@nestjs/common', '@nestjs/core', '@nestjs/platform-express', '@nestjs/websockets', 'typescript']
+
+/** Follows the guide of NestJS up to its compiler. @param change changes files of the folder before */
+async function compileNest(others: readonly string[], change: (folder: string) => Promise<void>): Promise<Guide> {
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'test/system/frameworks/package.json'), 'utf8'))
-  const names = ['@nestjs/common', '@nestjs/core', '@nestjs/platform-express', 'reflect-metadata', 'rxjs', 'typescript']
-  const own = [...names, '@nestjs/platform-fastify'].map((name) => `${name}@${dependencies[name]}`)
+  const own = [...NEST, 'reflect-metadata', 'rxjs', ...others].map((name) => `${name}@${dependencies[name]}`)
   const guide = await follow('nestjs', [...own, ...(await readVersions('@redis/client', '@types/node'))])
-  // Those of `nest new`, as far as they matter.
-  const decorators = { experimentalDecorators: true, emitDecoratorMetadata: true }
-  const modules = { module: 'nodenext', target: 'es2024', rootDir: '.', outDir: 'dist', types: ['node'] }
-  const compilerOptions = { ...modules, ...decorators, strict: true, skipLibCheck: true }
-  await writeFile(join(guide.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
-  const main = join(guide.folder, 'main.ts')
-  if (platform === 'Fastify') {
-    const text = await readFile(main, 'utf8')
-    const adapter = "import { FastifyAdapter } from '@nestjs/platform-fastify'\n"
-    await writeFile(main, adapter + text.replace('create(AppModule)', 'create(AppModule, new FastifyAdapter())'))
+  await change(guide.folder)
+  const tsc = join(guide.folder, 'node_modules/typescript/bin/tsc')
+  await promisify(execFile)(process.execPath, [tsc], { cwd: guide.folder }).catch(({ stdout }) => {
+    throw new Error(stdout)
+  })
+  return guide
+}
+
+async function replaceIn(file: string, changes: readonly (readonly [string, string])[]): Promise<void> {
+  let text = await readFile(file, 'utf8')
+  for (const [written, value] of changes) {
+    expect(text).toContain(written)
+    text = text.replace(written, value)
   }
-  await promisify(execFile)(process.execPath, [join(guide.folder, 'node_modules/typescript/bin/tsc')], {
-    cwd: guide.folder,
+  await writeFile(file, text)
+}
+
+test.each(['Express', 'Fastify'])('NestJS on %s', async (platform) => {
+  const guide = await compileNest(['@nestjs/platform-fastify'], async (folder) => {
+    if (platform === 'Express') return
+    await replaceIn(join(folder, 'main.ts'), [
+      [
+        "import 'reflect-metadata'",
+        "import 'reflect-metadata'\nimport { FastifyAdapter } from '@nestjs/platform-fastify'",
+      ],
+      ['create(AppModule)', 'create(AppModule, new FastifyAdapter())'],
+    ])
   })
   const port = await findFreePort()
   await start(guide.folder, port, ['dist/main.js'], { REDIS_URL })
@@ -126,6 +143,87 @@ test.each(['Express', 'Fastify'])('NestJS on %s', async (platform) => {
   expect(json(refused)).toMatchObject({ statusCode: 429, message: 'Too Many Requests' })
   expect((await send(url)).headers).toMatchObject(FIELDS)
 })
+
+/** What the guide's classes of GraphQL and WebSockets import, and an app that has them, and a call of another kind. */
+const NEST_API = `import { Query, Resolver } from '@nestjs/graphql'
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets'
+import { RateLimit } from './rate-limit.js'
+`
+const NEST_MAIN = `import 'reflect-metadata'
+import { ApolloDriver } from '@nestjs/apollo'
+import { GraphQLModule } from '@nestjs/graphql'
+import { RateLimitGuard } from './rate-limit.js'
+import { ChatGateway, GreetingResolver } from './api.js'`
+
+test('NestJS over GraphQL and WebSockets, and no other call', async () => {
+  const graphql = ['@apollo/server', '@as-integrations/express5', '@nestjs/apollo', '@nestjs/graphql', 'graphql']
+  const others = [...graphql, '@nestjs/platform-socket.io', 'socket.io-client']
+  const guide = await compileNest(others, async (folder) => {
+    const page = await readFile(join(ROOT, 'docs/guides/nestjs.md'), 'utf8')
+    const [, classes = ''] = /^## GraphQL and WebSockets$.*?```ts\n(.*?)```/ms.exec(page) ?? []
+    await writeFile(join(folder, 'api.ts'), NEST_API + classes)
+    const modules = 'imports: [RateLimitModule, GraphQLModule.forRoot({ driver: ApolloDriver, autoSchemaFile: true })]'
+    await replaceIn(join(folder, 'main.ts'), [
+      ["import 'reflect-metadata'", NEST_MAIN],
+      ['imports: [RateLimitModule]', `${modules}, providers: [GreetingResolver, ChatGateway]`],
+      [
+        "  @Post('login')",
+        `  kinds() {
+    return Promise.allSettled(['rpc', 'necord'].map((type) => {
+      const context = { getType: () => type, getArgs: () => [], getClass: () => AppController, getHandler: () => AppController.prototype.kinds }
+      return new RateLimitGuard(new Reflector()).canActivate(context as never)
+    })).then((results) => results.map((result) => result.status === 'rejected' && String(result.reason)))
+  }
+
+  @Get('kinds')
+  getKinds() {
+    return this.kinds()
+  }
+
+  @RateLimit({ name: 'login', limits: '5/1m', by: 'ip' })
+  @Post('login')`,
+      ],
+      ["import { NestFactory } from '@nestjs/core'", "import { NestFactory, Reflector } from '@nestjs/core'"],
+    ])
+  })
+  const port = await findFreePort()
+  await start(guide.folder, port, ['dist/main.js'], { REDIS_URL })
+  const url = new URL(`http://127.0.0.1:${port}`)
+  const errors: unknown[] = []
+  for (let call = 0; call < 6; call++) {
+    const body = JSON.stringify({ query: '{ greet }' })
+    const headers = { 'Content-Type': 'application/json' }
+    const answer = (await (await fetch(`${url}graphql`, { method: 'POST', body, headers })).json()) as Answer
+    errors.push(answer.errors?.[0]?.extensions.originalError ?? answer.data?.greet)
+  }
+  const refusal = { statusCode: 429, message: 'Too Many Requests', retryAfterMs: expect.any(Number) }
+  expect(errors).toEqual([...Array(5).fill('hello'), refusal])
+
+  const path = join(guide.folder, 'node_modules/socket.io-client/build/esm/index.js')
+  const { io } = await import(path)
+  const socket = io(url.href, { transports: ['websocket'] })
+  onTestFinished(() => void socket.close())
+  const events: unknown[] = []
+  for (let call = 0; call < 6; call++) {
+    events.push(
+      await new Promise((resolve) => {
+        socket.once('exception', resolve)
+        socket.emit('say', {}, resolve)
+      }),
+    )
+  }
+  expect(events).toEqual([...Array(5).fill('said'), refusal])
+
+  expect(json(await send(url, { path: '/kinds' }))).toEqual([
+    'Error: RateLimit finds no request in a call by rpc',
+    'Error: RateLimit finds no request in a call by necord',
+  ])
+})
+
+interface Answer {
+  readonly data?: { readonly greet?: string } | null
+  readonly errors?: readonly { readonly extensions: { readonly originalError: object } }[]
+}
 
 test('Next.js', { timeout: 300_000 }, async () => {
   const next = ['next', 'react', 'react-dom']

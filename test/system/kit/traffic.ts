@@ -1,5 +1,6 @@
 /** Bounded traffic over connections that are kept: in lanes, or at a steady rate. */
 import { Agent } from 'node:http'
+import type { Run } from './scenario.ts'
 
 const TICK_MS = 5
 
@@ -10,15 +11,20 @@ export interface Lanes {
   readonly requests: number
   /** In each, a request is sent when the one before is answered. */
   readonly lanes: number
+  /** Nothing more is sent when its signal is aborted. */
+  readonly run?: Pick<Run, 'signal' | 'progress'>
 }
 
 /** Sends so many requests in lanes. @returns what became of them, in the order in which they were answered */
-export async function sendInLanes<Seen>({ requests, lanes }: Lanes, send: SendOne<Seen>): Promise<Seen[]> {
+export async function sendInLanes<Seen>({ requests, lanes, run }: Lanes, send: SendOne<Seen>): Promise<Seen[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: lanes })
   const seen: Seen[] = []
   let next = 0
   const drive = async () => {
-    while (next < requests) seen.push(await send(next++, agent))
+    while (next < requests && !run?.signal.aborted) {
+      seen.push(await send(next++, agent))
+      if (run) run.progress.answered++
+    }
   }
   try {
     await Promise.all(Array.from({ length: lanes }, drive))
@@ -32,6 +38,7 @@ export interface Rate {
   readonly ratePerS: number
   /** None is sent while so many are in flight, so that a busy machine is given fewer. */
   readonly maxInFlight: number
+  readonly progress?: Run['progress']
 }
 
 export interface SteadyTraffic<Seen> {
@@ -45,7 +52,10 @@ export interface SteadyTraffic<Seen> {
 }
 
 /** Sends requests at a steady rate, whatever becomes of them. */
-export function sendSteadily<Seen>({ ratePerS, maxInFlight }: Rate, send: SendOne<Seen>): SteadyTraffic<Seen> {
+export function sendSteadily<Seen>(
+  { ratePerS, maxInFlight, progress }: Rate,
+  send: SendOne<Seen>,
+): SteadyTraffic<Seen> {
   const agent = new Agent({ keepAlive: true })
   const seen: Seen[] = []
   const pending = new Set<Promise<unknown>>()
@@ -55,7 +65,10 @@ export function sendSteadily<Seen>({ ratePerS, maxInFlight }: Rate, send: SendOn
     const due = ((performance.now() - beganMs) / 1_000) * ratePerS
     while (sent < due && pending.size < maxInFlight) {
       const exchange = send(sent++, agent)
-        .then((one) => seen.push(one))
+        .then((one) => {
+          seen.push(one)
+          if (progress) progress.answered++
+        })
         .finally(() => pending.delete(exchange))
       pending.add(exchange)
     }

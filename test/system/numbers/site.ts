@@ -65,7 +65,8 @@ const api: RequestListener = ({ url }, response) => {
 }
 
 /** Starts both before an API that fails at two of its paths. */
-export function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
+export function startSite(bundle: Bundle, store: string): Promise<Site> {
+  if (store !== 'redis' && store !== 'durable-object') throw new Error('--store: redis or durable-object')
   const options = { bundle, points: 2, variables: VARIABLES, api }
   const key = formatRulesKey(KEY_PREFIX)
   return startParts(async (add) => {

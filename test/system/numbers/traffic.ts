@@ -3,6 +3,7 @@ import type { Outcome } from '../../../src/gateway/statistics/outcomes.ts'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { send } from '../../support/http-client.ts'
+import type { Run } from '../kit/scenario.ts'
 import { sendInLanes } from '../kit/traffic.ts'
 import { BLOCKED_ADDRESS } from './site.ts'
 
@@ -44,11 +45,12 @@ const LANES = 24
 export function sendTraffic(
   gateways: readonly URL[],
   requests: number,
-  seed: number,
+  run: Run,
+  seedBy: number,
   only?: Kind,
 ): Promise<readonly Seen[]> {
-  const random = seededRandom(seed)
-  return sendInLanes({ requests, lanes: LANES }, (_, agent) => {
+  const random = seededRandom(run.seed + seedBy)
+  return sendInLanes({ requests, lanes: LANES, run }, (_, agent) => {
     // A few callers send most of it.
     const caller = Math.floor(CALLERS * random() ** 4)
     const gateway = gateways[drawInteger(random, 0, gateways.length - 1)] as URL

@@ -17,8 +17,9 @@ import { type ServingProcess, startServing } from '../../support/serving-process
 import { residentMiB } from '../faults/memory.ts'
 import { FaultyRedis } from '../faults/redis.ts'
 import { type FaultyUpstream, startFaultyUpstream } from '../faults/upstream.ts'
+import { type Accounts, STORE_TIMEOUT_MS } from './accounts.ts'
 
-export const LIMIT = { limit: 20, windowMs: 5_000 } as const
+export const LIMIT = { limit: 10, windowMs: 5_000 } as const
 export const KEY_PREFIX = 'soak'
 export const IDENTITY_SECRET = 'planted-identity-secret'
 const TOKEN = 'planted-rest-token'
@@ -35,7 +36,7 @@ const POLICIES = [
 ]
 const VARIABLES = {
   ...{ KEY_PREFIX, POLICIES, IDENTITY_SECRET },
-  ...{ RATE_LIMITS: 'off', STATISTICS: 'on', RULES: 'on', STORE_TIMEOUT_MS: 500, UPSTREAM_TIMEOUT_MS: 2_000 },
+  ...{ RATE_LIMITS: 'off', STATISTICS: 'on', RULES: 'on', STORE_TIMEOUT_MS, UPSTREAM_TIMEOUT_MS: 2_000 },
 }
 
 export interface Site extends Part {
@@ -46,6 +47,7 @@ export interface Site extends Part {
   /** Counts in Durable Objects. */
   readonly objects: DirectGateway
   readonly serving: ServingProcess
+  readonly library: { ask(): Promise<Library> }
   /** What is held now, by names that say of what. */
   measure(): Promise<Readonly<Record<string, number>>>
 }
@@ -91,13 +93,18 @@ export function startSite(bundle: Bundle): Promise<Site> {
       held['objects: rows on disk, KiB'] = (await sumBytes(bundle.folder, /\.sqlite$/)) / 1_024
       return held
     }
-    return { redis, front, upstream, gateway: overRedis.gateway, objects: overObjects.gateway, serving, measure }
+    const [gateway, objects] = [overRedis.gateway, overObjects.gateway]
+    return { redis, front, upstream, gateway, objects, serving, library, measure }
   })
 }
 
-interface Held {
+/** What its process says of itself. */
+export interface Library {
   readonly heapMiB: number
   readonly timers: number
+  readonly takes: number
+  readonly wrong: readonly string[]
+  readonly counts: Accounts['counts']
 }
 
 async function startLibrary(port: number) {
@@ -108,7 +115,7 @@ async function startLibrary(port: number) {
   const lines = createInterface(program.child.stdout)
   return {
     pid: program.pid,
-    async ask(): Promise<Held> {
+    async ask(): Promise<Library> {
       const answer = once(lines, 'line')
       program.child.stdin.write('?\n')
       return JSON.parse((await answer)[0])

@@ -137,7 +137,7 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
     },
     { outcome: 'shed', retryAfterMs: toWholeMs(1) },
     { outcome: 'unidentified', status: 401, policy: login },
-    { outcome: 'invalid_cost', header: 'x-cost', max: 3 },
+    { outcome: 'invalid_cost', status: 400, header: 'x-cost', max: 3 },
     { outcome: 'unavailable', degraded: 'closed' },
   ]
   for (const verdict of verdicts) recorder.onDecided(observed(verdict, { 'X-Account': 'ACME' }), context)

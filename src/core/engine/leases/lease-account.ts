@@ -43,7 +43,7 @@ export class LeaseAccount {
     const kept = Math.exp(-elapsedMs / longestWindowMs)
     this.used *= kept
     this.expired *= kept
-    this.calls.forgetLost(nowMs)
+    this.calls.dropLost(nowMs)
     this.#gaps = elapsedMs > maxLeaseMs ? 0 : Math.min(this.#gaps + 1, PACE_GAPS)
     if (this.#gaps === 0) return
     const burstMs = Math.min(elapsedMs, PACE_GAPS * Math.max(1, this.#gapMs))

@@ -6,7 +6,7 @@ import type { Decision, DecisionRequest } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
 import type { LeaseAccount, RepeatedOutcome } from './lease-account.ts'
 import type { LeaseClock } from './lease-clock.ts'
-import { type LeaseOrder, type LeasePlan, type LeasingCaller, planLease, type StoreView } from './lease-plan.ts'
+import { createPlan, type LeaseOrder, type LeasePlan, type LeasingCaller, type StoreView } from './lease-plan.ts'
 import { findPauseMs, findRepeatMs, findRoom, findUsableMs } from './lease-size.ts'
 import type { SharedCall, SharedDecision } from './shared-calls.ts'
 
@@ -45,7 +45,7 @@ export class LeaseCall {
       callers.length > 1
         ? callers.map(({ account }) => [account, account.calls.begin(order.more, untilMs, false)] as const)
         : []
-    this.#plan = planLease(callers, order, this.#call.waiters, roundTripMs)
+    this.#plan = createPlan(callers, order, this.#call.waiters, roundTripMs)
     if (shared.repeated) shared.repeated.untilMs = nowMs + findRepeatMs(roundTripMs)
   }
 

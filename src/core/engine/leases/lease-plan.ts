@@ -45,7 +45,7 @@ export interface LeasePlan {
 }
 
 /** Counts the permits to take for requests to come: no more than any of the charges needs. */
-export function planMore(
+export function countMore(
   callers: readonly LeasingCaller[],
   { statuses, roundTripMs, maxPermits }: Pick<StoreView, 'statuses' | 'roundTripMs' | 'maxPermits'>,
 ): number {
@@ -62,7 +62,7 @@ export function planMore(
  * @param order its permits for requests to come are on their way in the accounts
  * @param waiting requests that wait for the call
  */
-export function planLease(
+export function createPlan(
   callers: readonly LeasingCaller[],
   { own, ownKeepMs, more }: LeaseOrder,
   waiting: readonly { readonly keepMs: number }[],

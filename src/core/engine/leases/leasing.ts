@@ -12,7 +12,7 @@ import type { StageWatch } from '../stages/stage.ts'
 import { LeaseAccount } from './lease-account.ts'
 import { LeaseCall, type LeaseCallParts } from './lease-call.ts'
 import { LeaseClock } from './lease-clock.ts'
-import { type LeaseOrder, type LeasingCaller, planMore } from './lease-plan.ts'
+import { countMore, type LeaseOrder, type LeasingCaller } from './lease-plan.ts'
 import { countMaxWaiting, findAheadMs, findRoom, findTerms, findUsableMs, isHot, isShort } from './lease-size.ts'
 import type { Lease, SharedDecision } from './shared-calls.ts'
 
@@ -67,7 +67,7 @@ export class Leasing {
 
   /** @param timeoutMs time that the decision about other charges may take; 0 if there are none */
   createCaller(charge: StoreCharge, nowMs: number, context: CallContext, timeoutMs: number): LeasingCaller {
-    // No name of a plan has a slash.
+    // No name of a plan begins with a slash.
     const name = (charge.cost === 1 ? '' : `/${charge.cost} `) + formatStatusName(charge)
     const account = this.#ensureAccount(name)
     const terms = findTerms(charge)
@@ -140,7 +140,7 @@ export class Leasing {
   }
 
   #takeFor(caller: LeasingCaller, ownKeepMs: number): Promise<SharedDecision> {
-    return this.#take([caller], caller.account, { own: 1, ownKeepMs, more: this.#planMore([caller]) })
+    return this.#take([caller], caller.account, { own: 1, ownKeepMs, more: this.#countMore([caller]) })
   }
 
   /**
@@ -148,7 +148,7 @@ export class Leasing {
    * @param shared the account in which it has waited, and others still do
    */
   async decideJointly(callers: readonly LeasingCaller[], shared: LeaseAccount): Promise<Decision> {
-    const taking = this.#take(callers, shared, { own: 1, ownKeepMs: 0, more: this.#planMore(callers) })
+    const taking = this.#take(callers, shared, { own: 1, ownKeepMs: 0, more: this.#countMore(callers) })
     const decision = await this.#outlive(callers[0] as LeasingCaller, taking)
     if (decision.granted < 2) return decision
     const nowMs = this.#parts.now()
@@ -206,17 +206,17 @@ export class Leasing {
 
   /** Takes permits for requests to come: of all charges by one call, if that decides them at once. */
   takeMore(callers: readonly LeasingCaller[]): void {
-    const short = callers.filter((caller) => this.#planMore([caller]) > 1)
+    const short = callers.filter((caller) => this.#countMore([caller]) > 1)
     const isJoint = short.length > 1 && !this.store.isSplit?.(short.map(({ charge }) => charge))
     for (const group of isJoint ? [short] : short.map((caller) => [caller])) {
-      const order = { own: 0, ownKeepMs: 0, more: this.#planMore(group) } as const
+      const order = { own: 0, ownKeepMs: 0, more: this.#countMore(group) } as const
       const taking = this.#take(group, this.findSharedAccount(group), order)
       group[0]?.context.waitUntil(taking.catch(ignoreStoreError))
     }
   }
 
-  #planMore(callers: readonly LeasingCaller[]): number {
-    return planMore(callers, this.#callParts)
+  #countMore(callers: readonly LeasingCaller[]): number {
+    return countMore(callers, this.#callParts)
   }
 
   get #callParts(): LeaseCallParts {

@@ -53,7 +53,7 @@ export class SharedCalls {
     return this.#pending
   }
 
-  forgetLost(nowMs: number): void {
+  dropLost(nowMs: number): void {
     if (nowMs >= this.#pendingUntilMs) this.#pending = 0
   }
 

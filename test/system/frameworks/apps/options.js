@@ -3,7 +3,7 @@ export const options = {
   policies: [
     { name: 'calls', limits: '10/1h', match: 'GET /' },
     { name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h', match: 'GET /slow' },
-    { name: 'address', limits: '1/1h', by: 'ip', match: 'GET /address' },
+    { name: 'address', limits: '1/1h', by: 'ip', match: ['GET /address', 'GET /prerendered'] },
   ],
   log() {},
 }

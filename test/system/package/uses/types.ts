@@ -23,6 +23,8 @@ export function compileAllThatIsValid() {
   createLimiter({ policies: [{ name: 'a', algorithm: 'quota', limits: '5/month' }] })
   const options: LimiterOptions = { limits: '1/1s' }
   createLimiter(options)
+  createLimiter({ limits: '1/1s', plans: { pro: '20/1s', [text]: text } })
+  sluice({ limits: '10/1s', plans: { pro: '050/1s' }, plan: () => 'pro' })
   const settings = { limits: '1/1s', by: 'ip' }
   sluice(settings)
   quota('1000/day, 10000/month, 5/1d', { timeZone: 'Europe/Berlin' })
@@ -53,6 +55,14 @@ export function refuseWhatIsWrong() {
   createLimiter({ limits: '1_000/1s' })
   // @ts-expect-error: spaces within
   createLimiter({ limits: '10 / 1s' })
+  // @ts-expect-error: at least one
+  createLimiter({ limits: '0/1s' })
+  // @ts-expect-error: a window of no length
+  sluice({ limits: '10/00s' })
+  // @ts-expect-error: no such unit
+  createLimiter({ limits: '10/1s', plans: { pro: '20/1s', free: '5/1sec' } })
+  // @ts-expect-error: no such unit
+  sluice({ limits: '10/1s', plans: { pro: '5/1sec' }, plan: () => 'pro' })
   // @ts-expect-error: nothing
   createLimiter({ limits: '' })
   // @ts-expect-error: one of two

@@ -7,15 +7,10 @@ import { readUpTo } from '../body.ts'
 
 export type Jose = Pick<typeof import('jose'), 'createLocalJWKSet' | 'decodeProtectedHeader' | 'errors' | 'jwtVerify'>
 
-/** @throws {Error} if the optional package is not installed */
 export async function loadJose(): Promise<Jose> {
-  try {
-    // Named, so that a bundler removes the rest.
-    const { createLocalJWKSet, decodeProtectedHeader, errors, jwtVerify } = await import('jose')
-    return { createLocalJWKSet, decodeProtectedHeader, errors, jwtVerify }
-  } catch (cause) {
-    throw new Error('claims need the package "jose": npm install jose', { cause })
-  }
+  // Named, so that a bundler removes the rest.
+  const { createLocalJWKSet, decodeProtectedHeader, errors, jwtVerify } = await import('jose')
+  return { createLocalJWKSet, decodeProtectedHeader, errors, jwtVerify }
 }
 
 export interface KeySetOptions {

@@ -33,7 +33,6 @@ interface Verified {
 /**
  * Makes a reader of claims that checks the signature, `exp` and `nbf` of a token, and `iss` and `aud` as the settings
  * require. A valid token is cached until it expires, at most 10 minutes; an invalid one is not cached.
- * @throws {Error} if the package `jose` is not installed
  */
 export async function loadTokenVerifier(
   { keys, issuer, audience }: JwtSettings,

@@ -24,16 +24,38 @@ export async function* chunks() {
   }
 }
 
+/** Ends only when its reader goes. */
+async function* endlessChunks() {
+  try {
+    for (;;) {
+      yield 'one'
+      onBegun?.()
+      await delay(1)
+    }
+  } finally {
+    onBegun = undefined
+  }
+}
+
+/** As `answerOnNode`, but handlers whose URL ends in `?callback` return nothing, and work on in callbacks. */
+export function answerInVariant(req, res, means) {
+  const answering = answerOnNode(req, res, means)
+  if (!(req.originalUrl ?? req.url).endsWith('?callback')) return answering
+  answering.catch(() => {})
+  return undefined
+}
+
 /**
  * On a server of Node.
  * @param send answers 200 with a text, as the framework does
  * @param stream answers 200 with chunks, as the framework does
  * @param leave tells the framework that the handler answers by itself
  */
-export async function answerOnNode(req, res, { send, stream, leave = () => {} }) {
+async function answerOnNode(req, res, { send, stream, leave = () => {} }) {
   const path = (req.originalUrl ?? req.url).split('?')[0]
   if (path === '/throw') throw new Error('thrown')
   if (path === '/stream') return stream(chunks())
+  if (path === '/endless') return stream(endlessChunks())
   if (path.startsWith('/gone')) {
     await untilGone(() => res.destroyed || res.stream?.destroyed)
     if (path === '/gone-throw') throw new Error('thrown')

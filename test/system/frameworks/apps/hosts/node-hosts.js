@@ -23,7 +23,7 @@ import httpMocks from 'node-mocks-http'
 import serverless from 'serverless-http'
 import { sluice as sluiceHono } from 'sluice/hono'
 import { sluice } from 'sluice/node'
-import { answerOnNode, answerOnWeb, handlers } from './answer.js'
+import { answerInVariant, answerOnWeb, handlers } from './answer.js'
 import { authenticate, overHttp, overHttp2 } from './promises.js'
 
 const CORS = 'Access-Control-Allow-Origin'
@@ -53,14 +53,10 @@ function handleHttp(options) {
   return (req, res) => {
     res.setHeader(CORS, '*')
     req.user = authenticate(req.headers)
-    limit(req, res, async (error) => {
-      try {
-        if (error) throw error
-        await answerOnNode(req, res, onResponse(res))
-      } catch {
-        if (!res.destroyed && !res.stream?.destroyed) res.writeHead(500).end()
-      }
-    })
+    const fail = () => {
+      if (!res.destroyed && !res.stream?.destroyed) res.writeHead(500).end()
+    }
+    limit(req, res, (error) => (error ? fail() : answerInVariant(req, res, onResponse(res))?.catch(fail)))
   }
 }
 
@@ -73,7 +69,7 @@ function createExpress(framework, options) {
   })
   app.use(sluice(options))
   app.use((req, res, next) => {
-    answerOnNode(req, res, onResponse(res)).catch(next)
+    answerInVariant(req, res, onResponse(res))?.catch(next)
   })
   app.use((error, _req, res, next) => {
     if (res.headersSent) next(error)
@@ -91,7 +87,7 @@ function createFastify(framework, options, params) {
   })
   app.addHook('onRequest', sluice(options))
   app.all('/*', (request, reply) =>
-    answerOnNode(request.raw, reply.raw, {
+    answerInVariant(request.raw, reply.raw, {
       send: (text) => reply.send(text),
       stream: (chunks) => reply.send(Readable.from(chunks)),
       leave: () => reply.hijack(),
@@ -131,7 +127,7 @@ async function startKoa(options) {
   })
   app.use(sluice(options))
   app.use((ctx) =>
-    answerOnNode(ctx.req, ctx.res, {
+    answerInVariant(ctx.req, ctx.res, {
       send(text) {
         ctx.body = text
       },
@@ -157,7 +153,7 @@ async function startNest(options, adapter) {
             leave: () => res.hijack(),
           }
         : onResponse(raw)
-      return answerOnNode(req.raw ?? req, raw, means)
+      return answerInVariant(req.raw ?? req, raw, means)
     }
   }
   // What decorators do, without a compiler for them.

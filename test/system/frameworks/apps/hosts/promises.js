@@ -76,6 +76,15 @@ export const PROMISES = {
       return expectAnswers([500, 200, 429], [ask('/throw'), ask('/'), ask('/')])
     },
   ],
+  'error of a function': [
+    {
+      limits: '2/1h',
+      identify() {
+        throw new Error('thrown')
+      },
+    },
+    async (app) => expectAnswers([500], [async () => (await within(app.send('/'))).status]),
+  ],
   streaming: [
     SLOT,
     async (app) => {
@@ -117,6 +126,15 @@ export const PROMISES = {
   'response destroyed': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-response')],
   'request destroyed': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-request')],
   'socket destroyed': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-socket')],
+  'abort in a callback': [SLOT, async (app) => (app.isWeb ? '' : expectFreeSlotAfterAbort(app, '/gone?callback'))],
+  'abort in a stream': [SLOT, async (app) => (app.isWeb ? '' : expectFreeSlotAfterAbort(app, '/endless'))],
+  'response destroyed in a callback': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-response?callback')],
+  'request destroyed in a callback': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-request?callback')],
+  'socket destroyed in a callback': [
+    SLOT,
+    // On HTTP/2, nobody can tell it from a connection that was lost: the slot is kept until `slot_ttl`.
+    async (app) => (app.reset ? '' : expectFreeSlotAfterDestroy(app, '/destroy-socket?callback')),
+  ],
   'stream reset': [
     SLOT,
     async (app) => {
@@ -159,7 +177,7 @@ async function expectFreeSlotAfterAbort(app, path) {
 
 async function expectFreeSlotAfterDestroy(app, path) {
   // To destroy a request of HTTP/2 ends nothing: its stream stays open.
-  if (!app.canDestroy || (app.reset && path === '/destroy-request')) return ''
+  if (!app.canDestroy || (app.reset && path.startsWith('/destroy-request'))) return ''
   await within(app.send(path)).catch(() => {})
   return expectFreeSlot(app)
 }

@@ -5,4 +5,4 @@ const limited = limit((_request, _context, next) => next(), {
   ...options,
   trustProxy: (_request, { clientAddress }) => clientAddress,
 })
-export const onRequest = (context, next) => limited(context.request, context, next)
+export const onRequest = (context, next) => (context.isPrerendered ? next() : limited(context.request, context, next))

@@ -1,5 +1,5 @@
-import type { Recorded } from '../../../support/object-site.ts'
-import type { Limit } from '../../../support/windows.ts'
+import type { Recorded } from '../../support/object-site.ts'
+import type { Limit } from '../../support/windows.ts'
 
 /** A charge that was intended for one object, and its outcome. */
 interface Reserved {

@@ -1,36 +1,13 @@
+/** A block set by the command while all points of presence are busy is in force everywhere, also when Redis has died. */
 import type { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runInside } from '../../command/run-command.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
-import type { Bundle } from '../../support/build-bundle.ts'
 import { send } from '../../support/http-client.ts'
 import { startSite } from '../../support/site.ts'
+import { defineScenario } from '../kit/scenario.ts'
+import { formatTable } from '../kit/table.ts'
 import { sendSteadily } from '../kit/traffic.ts'
-
-export interface SpreadOptions {
-  readonly bundle: Bundle
-  /** Of presence. */
-  readonly points: number
-  /** Requests, all points together. */
-  readonly ratePerS: number
-  readonly refreshMs: number
-}
-
-export interface Spread {
-  /** Requests a second that were sent, and answered. */
-  readonly reached: number
-  readonly requests: number
-  /** How long the command ran. */
-  readonly commandMs: number
-  /** For each point of presence, milliseconds from the command's start to the last request that it let in; infinity: it never stopped. */
-  readonly activeAfterMs: readonly number[]
-  /** Requests of the blocked caller that were let in while Redis was dead. */
-  readonly letInWithoutRedis: number
-  /** Its requests that were refused then: the rules stayed. */
-  readonly refusedWithoutRedis: number
-  /** Statuses that nobody should have got, and connections that failed, by how often. */
-  readonly errors: ReadonlyMap<string, number>
-}
 
 const BLOCKED = `${PLANTED}-blocked`
 /** One request of so many is the blocked caller's. */
@@ -48,20 +25,23 @@ interface Seen {
   readonly outcome: string
 }
 
-/** Blocks a caller by the command while all points of presence are busy, then ends Redis. */
-export async function run({ bundle, points, ratePerS, refreshMs }: SpreadOptions): Promise<Spread> {
-  const variables = { KEY_PREFIX: 'spread', RATE_LIMITS: '100000/1m', RULES: 'on', RULES_REFRESH_MS: String(refreshMs) }
-  const site = await startSite({ bundle, points, variables: { ...variables, ON_STORE_ERROR: 'local' } })
-  const { urls, front } = site
-  try {
-    const traffic = sendSteadily({ ratePerS, maxInFlight: MAX_IN_FLIGHT }, (index, agent) =>
-      sendOne(urls, index, agent),
-    )
+const toVariables = (refreshMs: number) => {
+  return { KEY_PREFIX: 'spread', RATE_LIMITS: '100000/1m', RULES: 'on', RULES_REFRESH_MS: String(refreshMs) }
+}
+
+export const SPREAD = defineScenario({
+  long: [{ points: 4, rate: 500, refreshMs: 5_000, judgesTime: 'yes' }],
+  maxMinutes: 5,
+  start: ({ points, refreshMs }, { bundle }) =>
+    startSite({ bundle, points, variables: { ...toVariables(refreshMs), ON_STORE_ERROR: 'local' } }),
+
+  async load({ urls, front, redis }, { rate, refreshMs }, { progress }) {
+    const load = { ratePerS: rate, maxInFlight: MAX_IN_FLIGHT, progress }
+    const traffic = sendSteadily(load, (index, agent) => sendOne(urls, index, agent))
     const { seen } = traffic
-    const startedMs = performance.now()
     await sleep(WARM_UP_MS)
 
-    const env = { ...variables, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: front.token }
+    const env = { ...toVariables(refreshMs), UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: front.token }
     const beganMs = performance.now()
     const { code, stderr } = await runInside(['block', BLOCKED, '--reason', 'a test'], { env })
     if (code !== 0) throw new Error(`sluice block: ${stderr}`)
@@ -70,32 +50,55 @@ export async function run({ bundle, points, ratePerS, refreshMs }: SpreadOptions
     for (let waited = 0; waited < PATIENCE_REFRESHES && !isKeptOut(); waited++) await sleep(refreshMs)
     const quietMs = performance.now()
 
-    await site.redis.stop()
+    await redis.stop()
     const endedMs = performance.now()
     await sleep(3 * refreshMs)
-    await traffic.stop()
-    const reached = (seen.length / (performance.now() - startedMs)) * 1_000
+    return { seen: await traffic.stop(), beganMs, pushedMs, quietMs, endedMs }
+  },
 
+  read({ urls }, { seen, beganMs, pushedMs, quietMs, endedMs }) {
     const blocked = seen.filter(({ isBlocked }) => isBlocked)
     const without = blocked.filter(({ sentMs }) => sentMs > endedMs)
-    const lastLetIn = (at: number) =>
-      Math.max(
-        0,
-        ...blocked.filter((one) => one.at === at && one.outcome === '200').map(({ sentMs }) => sentMs - beganMs),
-      )
+    const isLetIn = ({ outcome }: Seen) => outcome === '200'
     return {
-      ...{ reached, requests: seen.length, commandMs: pushedMs - beganMs },
-      activeAfterMs: urls.map((_, at) =>
-        lastLetIn(at) < quietMs - beganMs ? lastLetIn(at) : Number.POSITIVE_INFINITY,
-      ),
-      letInWithoutRedis: without.filter(({ outcome }) => outcome === '200').length,
+      requests: seen.length,
+      commandMs: pushedMs - beganMs,
+      /** For each point of presence, from the command's start to the last request that it let in; infinity: it never stopped. */
+      activeAfterMs: urls.map((_, at) => {
+        const own = blocked.filter((one) => one.at === at && isLetIn(one))
+        const lastMs = Math.max(0, ...own.map(({ sentMs }) => sentMs - beganMs))
+        return lastMs < quietMs - beganMs ? lastMs : Number.POSITIVE_INFINITY
+      }),
+      letInWithoutRedis: without.filter(isLetIn).length,
       refusedWithoutRedis: without.filter(({ outcome }) => outcome === '403').length,
       errors: countErrors(seen, beganMs),
     }
-  } finally {
-    await site.stop()
-  }
-}
+  },
+
+  judge({ activeAfterMs, commandMs, errors, letInWithoutRedis, refusedWithoutRedis }, { refreshMs, judgesTime }) {
+    const slowest = Math.max(...activeAfterMs)
+    const isLate = slowest > (judgesTime === 'yes' ? 2 * refreshMs + commandMs : Number.MAX_VALUE)
+    return {
+      wrong: [
+        ...[...errors].map(([outcome, count]) => `errors: ${count} × ${outcome}`),
+        ...(isLate ? [`late: in force after ${slowest} ms`] : []),
+        ...(letInWithoutRedis > 0
+          ? [`the blocked caller was let in ${letInWithoutRedis} times while Redis was dead`]
+          : []),
+      ],
+      missing: refusedWithoutRedis === 0 ? ['the blocked caller sent nothing while Redis was dead'] : [],
+    }
+  },
+
+  format({ requests, commandMs, activeAfterMs, letInWithoutRedis, refusedWithoutRedis }) {
+    return formatTable([
+      ['requests', requests],
+      ['milliseconds that the command took', commandMs],
+      ...activeAfterMs.map((ms, at) => [`in force after, ms: point ${at}`, ms] as const),
+      ['refused while Redis was dead', refusedWithoutRedis, `${letInWithoutRedis} let in`],
+    ])
+  },
+})
 
 /** Whether the last request of the blocked caller was refused there. */
 function wasLastRefused(seen: readonly Seen[], at: number, sinceMs: number): boolean {
@@ -104,7 +107,7 @@ function wasLastRefused(seen: readonly Seen[], at: number, sinceMs: number): boo
 }
 
 /** A block that nobody had set yet, or of somebody else, is an error, too. */
-function countErrors(seen: readonly Seen[], beganMs: number): Map<string, number> {
+function countErrors(seen: readonly Seen[], beganMs: number): ReadonlyMap<string, number> {
   const errors = new Map<string, number>()
   for (const { outcome, isBlocked, doneMs } of seen) {
     const isMeant = outcome === '200' || (outcome === '403' && isBlocked && doneMs > beganMs)

@@ -1,65 +1,58 @@
+/** Statistics that equal what clients saw, over either store, from two points of presence. */
 import { createDigest } from '../../../src/core/runtime/digest.ts'
 import type { StatisticsStore } from '../../../src/core/store/counters.ts'
 import { summarize } from '../../../src/gateway/statistics/metrics.ts'
 import { OUTCOMES } from '../../../src/gateway/statistics/outcomes.ts'
 import { readStatistics, type Statistics } from '../../../src/gateway/statistics/read-statistics.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
-import type { Bundle } from '../../support/build-bundle.ts'
+import { defineScenario } from '../kit/scenario.ts'
+import { formatTable } from '../kit/table.ts'
 import { IDENTITY_SECRET, type Site, startSite } from './site.ts'
-import { KINDS, type Seen, sendTraffic } from './traffic.ts'
-
-export interface RunOptions {
-  readonly bundle: Bundle
-  readonly store: 'redis' | 'durable-object'
-  readonly requests: number
-  readonly seed: number
-}
+import { KINDS, type Kind, type Seen, sendTraffic } from './traffic.ts'
 
 /** A number that clients have seen, and what the statistics say. */
-export interface Compared {
+interface Compared {
   readonly what: string
   readonly seen: number
   readonly counted: number
 }
 
-export interface Findings {
-  readonly compared: readonly Compared[]
-  /** Callers refused most that were not counted within their bounds. */
-  readonly miscounted: readonly string[]
-  /** Where a token, an address or a secret shows. */
-  readonly leaks: readonly string[]
-  readonly statistics: Statistics
-}
-
 /** Flushes come 20 seconds after what they hold, or after the next request. */
 const PATIENCE_MS = 60_000
 
-/** Sends the traffic through two points of presence, the store unavailable for a tenth of it, and compares what both sides counted. */
-export async function run({ bundle, store, requests, seed }: RunOptions): Promise<Findings> {
-  const site = await startSite(bundle, store)
-  const { counters, gateways } = site
-  const { urls } = gateways
-  try {
-    const part = (share: number) => Math.round(requests * share)
+/** The store is unavailable for a tenth of the requests. */
+export const NUMBERS = defineScenario({
+  long: [{ store: 'redis', requests: 50_000 }],
+  maxMinutes: 10,
+  start: ({ store }, { bundle }) => startSite(bundle, store),
+
+  async load({ gateways }, { requests }, run) {
+    const sendPart = (count: number, seedBy: number, only?: Kind) =>
+      sendTraffic(gateways.urls, Math.round(count), run, seedBy, only)
     const fromMs = Date.now()
     // One caller sends a quarter of them: more than its limit.
-    const seen = [...(await sendTraffic(urls, 150, seed + 5, 'login'))]
-    seen.push(...(await sendTraffic(urls, part(0.5), seed)))
+    const seen = [...(await sendPart(150, 5, 'login')), ...(await sendPart(0.5 * requests, 0))]
     await gateways.withoutStore(async () => {
-      seen.push(...(await sendTraffic(urls, part(0.1), seed + 1)))
+      seen.push(...(await sendPart(0.1 * requests, 1)))
       // Of the requests that cannot be served, some more.
-      seen.push(...(await sendTraffic(urls, 20, seed + 4, 'closed')))
+      seen.push(...(await sendPart(20, 4, 'closed')))
     })
-    seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
-    seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
+    seen.push(...(await sendPart(0.1 * requests, 2, 'overload')))
+    seen.push(...(await sendPart(requests - seen.length, 3)))
+    return { seen, fromMs }
+  },
+
+  async read(site, { seen, fromMs }) {
+    const { counters } = site
     await waitUntilCounted(counters, seen)
     const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
     const statistics = await readStatistics(counters, query)
     const hours = await readStatistics(counters, { ...query, resolution: 'hour' })
     const totals = summarize(await counters.readTotals())
+    const all = sumAll(statistics.total.requests)
     const sums = [
-      { what: 'by hour', seen: sumAll(statistics.total.requests), counted: sumAll(hours.total.requests) },
-      { what: 'in all', seen: sumAll(statistics.total.requests), counted: sumAll(totals.requests) },
+      { what: 'by hour', seen: all, counted: sumAll(hours.total.requests) },
+      { what: 'in all', seen: all, counted: sumAll(totals.requests) },
     ]
     return {
       compared: [...compare(seen, statistics), ...sums],
@@ -67,10 +60,34 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
       leaks: await findLeaks(site),
       statistics,
     }
-  } finally {
-    await site.stop()
-  }
-}
+  },
+
+  judge({ compared, miscounted, leaks, statistics: { total, rules } }) {
+    const { requests, degraded, store } = total
+    const { admitted, limited, unidentified, bad_request, blocked, unavailable } = requests
+    const outcomes = { admitted, limited, unidentified, bad_request, blocked, unavailable }
+    const counts = { ...outcomes, local: degraded.local, calls: store.calls, failures: store.failures }
+    const timed = store.latency.counts.reduce((sum, count) => sum + count, 0)
+    const expected = [
+      ...compared,
+      // All blocks are those of one rule.
+      ...rules.map(({ max, min }) => ({ what: 'blocks of a rule', seen: blocked, counted: min === max ? max : -1 })),
+      { what: 'rules that block', seen: 1, counted: rules.length },
+      { what: 'calls that took time', seen: store.calls - store.failures, counted: timed },
+    ]
+    const differing = expected.filter(({ seen, counted }) => seen !== counted)
+    return {
+      wrong: [
+        ...differing.map(({ what, seen, counted }) => `${what}: clients saw ${seen}, counted are ${counted}`),
+        ...miscounted.map((caller) => `refused callers: ${caller} is not within its bounds`),
+        ...leaks.map((leak) => `leaked: ${leak}`),
+      ],
+      missing: Object.entries(counts).flatMap(([name, count]) => (count === 0 ? [`no ${name}`] : [])),
+    }
+  },
+
+  format: ({ compared }) => formatTable(compared.map(({ what, seen, counted }) => [what, counted, `seen ${seen}`])),
+})
 
 /** How a request was answered may be sent after how it was decided. */
 async function waitUntilCounted(counters: StatisticsStore, seen: readonly Seen[]): Promise<void> {

@@ -1,0 +1,26 @@
+/** What is mutated, each folder of `src` with the fast tests that know it and run on Node: a survivor has passed them all. */
+export const TESTS: Readonly<Record<string, readonly string[]>> = {
+  'core/algorithms': [
+    'test/unit/{calendar,corrections,memory-store}.test.ts',
+    'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
+  ],
+  'core/engine': [
+    'test/unit/{call-context,circuit-breaker,engine,hot-refusals,leased-decision,mirror,pending-releases}.test.ts',
+    'test/unit/{refusal-cache,settlement,several-places,shard-health,status-cache}.test.ts',
+    'test/property/{leased-decisions,leases,local-share,mirror,refusals,shards,shared-calls,cluster}.test.ts',
+  ],
+  'core/store': [
+    'test/unit/{limit-machine,memory-store,memory-tables,redis-store,script}.test.ts',
+    'test/contract/*.test.ts',
+    'test/property/{every-algorithm,object-alarm,object-clock,objects,windows}.test.ts',
+  ],
+  'http/request': [
+    'test/unit/{address,authorization,body,canonical-path,charge-builder,claiming-headers,claims,cookie}.test.ts',
+    'test/unit/{identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement,target}.test.ts',
+    'test/property/{member-scanner,preflights,plans}.test.ts',
+  ],
+  lua: [
+    'test/contract/{store,failures,new-identities,penalties,corrections}.test.ts',
+    'test/property/every-algorithm.test.ts',
+  ],
+}
