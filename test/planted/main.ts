@@ -68,8 +68,11 @@ async function runTests(filters: readonly string[] = []): Promise<TestRun> {
 
 /** Waits until a process has ended, and ends it and what it has started when its time is over. @returns its exit code */
 async function runWithin(child: ChildProcess): Promise<number | null> {
-  const timer = setTimeout(() => process.kill(-(child.pid as number), 'SIGKILL'), BOUND_MS)
+  const kill = () => process.kill(-(child.pid as number), 'SIGKILL')
+  const timer = setTimeout(kill, BOUND_MS)
+  process.once('exit', kill)
   const [code] = (await once(child, 'close')) as [number | null]
+  process.off('exit', kill)
   clearTimeout(timer)
   return code
 }
