@@ -3,6 +3,7 @@ import { createSentinel } from '@redis/client'
 import { Redis as IoRedis } from 'ioredis'
 import { expect, test, vi } from 'vitest'
 import { parseSentinelUrl } from '../../src/command/redis/sentinel-url.ts'
+import { sleep } from '../../src/core/runtime/sleep.ts'
 import { adaptNodeRedis, type NodeSentinel } from '../../src/core/store/redis/tcp-clients.ts'
 import { type AnyRedis, createLimiter, OptionError, redisStore, slidingWindow } from '../../src/index.ts'
 import { DECIDE_TOKEN } from '../support/decisions.ts'
@@ -12,21 +13,34 @@ import { startServing } from '../support/serving-process.ts'
 
 const LIMIT = 3_000
 const WORKERS = 16
+/** Between requests while no Redis answers. */
+const PAUSE_MS = 20
 const PASSWORD = 'p@ss:word'
 
 type Answer = 'granted' | 'refused' | 'without Redis'
 
 interface Subject {
   take(): Promise<Answer>
-  end(): Promise<unknown>
+  /** @returns decisions that came too late: each may have charged, and was made again */
+  end(): Promise<number>
 }
 
-function limitWith(client: AnyRedis): Subject['take'] {
+function limitWith(client: AnyRedis, close: () => unknown): Subject {
   const policies = [{ name: 'p', ...slidingWindow(`${LIMIT}/1h`), onStoreError: 'closed' as const }]
-  const limiter = createLimiter({ policies, store: redisStore(client), log: () => {} })
-  return async () => {
-    const { granted, degraded } = await limiter.take('x')
-    return degraded ? 'without Redis' : granted ? 'granted' : 'refused'
+  let late = 0
+  const log = (_: unknown, { event }: { readonly event: string }) => {
+    if (event === 'late_decision') late++
+  }
+  const limiter = createLimiter({ policies, store: redisStore(client), log })
+  return {
+    async take() {
+      const { granted, degraded } = await limiter.take('x')
+      return degraded ? 'without Redis' : granted ? 'granted' : 'refused'
+    },
+    async end() {
+      await close()
+      return late
+    },
   }
 }
 
@@ -38,14 +52,14 @@ const SUBJECTS = {
       nodeClientOptions: { password: PASSWORD },
     })
     await client.connect()
-    return { take: limitWith(client), end: async () => client.destroy() }
+    return limitWith(client, () => client.destroy())
   },
   async ioredis(ports: readonly number[]): Promise<Subject> {
     const client = new IoRedis({
       ...{ name: MASTER, password: PASSWORD, autoResendUnfulfilledCommands: false },
       sentinels: ports.map((port) => ({ host: '127.0.0.1', port })),
     })
-    return { take: limitWith(client), end: async () => client.disconnect() }
+    return limitWith(client, () => client.disconnect())
   },
   async 'sluice serve'(ports: readonly number[]): Promise<Subject> {
     const servers = ports.map((port) => `127.0.0.1:${port}`).join()
@@ -65,17 +79,26 @@ const SUBJECTS = {
       end: async () => {
         const { stderr } = await serving.end()
         expect(stderr).not.toContain(PASSWORD)
+        return stderr.split('late_decision').length - 1
       },
     }
   },
 }
 
-test.each(Object.entries(SUBJECTS))('%s: a failover under load', { tags: ['slow'] }, async (_, open) => {
+/** Sentinels that disagree vote again after ten seconds, and a busy machine may take several votes. */
+const SLOWEST = { tags: ['slow'], timeout: 180_000 }
+
+test.each(Object.entries(SUBJECTS))('%s: a failover under load', SLOWEST, async (_, open) => {
   const sentinels = await startRedisSentinels({ requirepass: PASSWORD })
   const { take, end } = await open(sentinels.ports)
   const counts: Record<Answer, number> = { granted: 0, refused: 0, 'without Redis': 0 }
   const work = async (isOver: () => boolean) => {
-    while (!isOver()) counts[await take()]++
+    while (!isOver()) {
+      const answer = await take()
+      counts[answer]++
+      // The sentinels need the machine, too.
+      if (answer === 'without Redis') await sleep(PAUSE_MS)
+    }
   }
   const workAll = (isOver: () => boolean) => Promise.all(Array.from({ length: WORKERS }, () => work(isOver)))
   await workAll(() => counts.granted >= LIMIT / 3)
@@ -86,11 +109,13 @@ test.each(Object.entries(SUBJECTS))('%s: a failover under load', { tags: ['slow'
     hasFailedOver = true
   }
   await Promise.all([failover(), workAll(() => hasFailedOver && counts.refused > 0)])
+  const late = await end()
+  await sentinels.stop()
+  // A call that was not answered in time may have charged, and each request makes two at most.
+  expect(counts.granted).toBeGreaterThanOrEqual(LIMIT - 2 * counts['without Redis'] - late)
   // What the master had answered, but not yet told its replica, is granted again: at most what each worker asked last.
-  expect(counts.granted).toBeGreaterThanOrEqual(LIMIT - counts['without Redis'])
   expect(counts.granted).toBeLessThanOrEqual(LIMIT + WORKERS)
   expect(counts['without Redis']).toBeGreaterThan(0)
-  await Promise.all([end(), sentinels.stop()])
 })
 
 test('adaptNodeRedis() sends a call once, although a client of sentinels would repeat it', async () => {

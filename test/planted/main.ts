@@ -1,16 +1,17 @@
 /**
  * Plants one fault after the other into a copy of the project, and runs the tests that must find it, or `npm test`:
  * `npm run test:planted`. A fault that no test finds is a hole in the tests. With names of faults, or parts of the paths of
- * files, as arguments, plants those only. With `--commands`, plants one for each command that judges, and runs that.
+ * files or tests, as arguments, plants those only. With `--commands`, plants one for each command that judges, and runs that.
  */
-import { execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { parseArgs, stripVTControlCharacters } from 'node:util'
 import { COMMANDS, type PlantedCommand } from './commands.ts'
 import { FAULTS, type Fault } from './faults.ts'
+import { REPORT_VARIABLE, type ReportLine } from './reporter.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** Faults that may go unfound. */
@@ -43,26 +44,37 @@ function plant({ file, find, replace }: Fault): () => void {
   return () => write(text)
 }
 
-/** Runs test files, or all of `npm test`. @returns the tests that have failed */
-async function runTests(filters: readonly string[] = []): Promise<readonly string[]> {
-  const report = join(copy, 'report.json')
-  rmSync(report, { force: true })
-  const args = ['run', '--tags-filter=!slow', `--bail=${BAIL}`, '--reporter=json', `--outputFile=${report}`, ...filters]
-  const child = spawn('vitest', args, { cwd: copy, stdio: 'ignore' })
-  const timer = setTimeout(() => child.kill('SIGKILL'), BOUND_MS)
-  await once(child, 'close')
+interface TestRun {
+  /** Tests that have failed, the first ones. */
+  readonly failed: readonly string[]
+  /** It has run tests to its end: false if Vitest crashed, or took too long. */
+  readonly isWhole: boolean
+}
+
+/** Runs test files, or all of `npm test`. */
+async function runTests(filters: readonly string[] = []): Promise<TestRun> {
+  const report = join(copy, 'report.jsonl')
+  writeFileSync(report, '')
+  const args = ['run', '--tags-filter=!slow', `--bail=${BAIL}`, '--reporter=./test/planted/reporter.ts', ...filters]
+  const env = { ...process.env, PWD: copy, [REPORT_VARIABLE]: report }
+  await runWithin(spawn('vitest', args, { cwd: copy, env, stdio: 'ignore', detached: true }))
+  const lines = readFileSync(report, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as ReportLine)
+  const failed = lines.flatMap((line) => ('failed' in line ? [line.failed] : []))
+  return { failed, isWhole: lines.some((line) => 'tests' in line && line.tests > 0) }
+}
+
+/** Waits until a process has ended, and ends it and what it has started when its time is over. @returns its exit code */
+async function runWithin(child: ChildProcess): Promise<number | null> {
+  const kill = () => process.kill(-(child.pid as number), 'SIGKILL')
+  const timer = setTimeout(kill, BOUND_MS)
+  process.once('exit', kill)
+  const [code] = (await once(child, 'close')) as [number | null]
+  process.off('exit', kill)
   clearTimeout(timer)
-  const { numTotalTests, testResults } = JSON.parse(readFileSync(report, 'utf8')) as {
-    numTotalTests: number
-    testResults: { name: string; message: string; assertionResults: { status: string; fullName: string }[] }[]
-  }
-  if (numTotalTests === 0) throw new Error(`no test was run: ${filters.join(' ')}`)
-  return testResults.flatMap(({ name, message, assertionResults }) => {
-    const file = name.replace(`${copy}/`, '')
-    const failed = assertionResults.filter(({ status }) => status === 'failed')
-    if (failed.length === 0 && message) return [`${file}: ${message.split('\n')[0]}`]
-    return failed.map(({ fullName }) => `${file}: ${fullName}`)
-  })
+  return code
 }
 
 /** @returns how many were not found */
@@ -70,63 +82,106 @@ async function plantFaults(planted: readonly Fault[]): Promise<number> {
   let unfound = 0
   for (const fault of planted) {
     const remove = plant(fault)
-    const failed = await runTests(fault.tests).finally(remove)
+    const startMs = performance.now()
+    const { failed, isWhole } = await runTests(fault.tests).finally(remove)
     if (failed.length === 0) unfound++
+    const count = `${failed.length}${failed.length >= BAIL ? ' or more' : ''}`
     const found =
-      failed.length === 0 ? 'NOT FOUND' : `found by ${failed.length}${failed.length >= BAIL ? ' or more' : ''}`
-    console.log(`${fault.name} (${fault.file}): ${found}`)
+      failed.length > 0 ? `found by ${count}` : isWhole ? 'NOT FOUND' : 'NO VERDICT: Vitest has not ended its run'
+    console.log(`${fault.name} (${fault.file}): ${found}, ${formatSeconds(startMs)}`)
     for (const test of failed) console.log(`  ${test}`)
   }
   console.log(`\n${planted.length - unfound} of ${planted.length} found`)
   return unfound
 }
 
-/** Runs a command on a fault that it must find. @returns a row of the table, and whether it turned red */
-async function runCommand({ command, args, fault, says }: PlantedCommand) {
-  const remove = plant(fault)
+function formatSeconds(startMs: number): string {
+  return `${((performance.now() - startMs) / 1_000).toFixed(0)} s`
+}
+
+type CommandVerdict = 'green' | 'red' | 'inconclusive' | 'no verdict' | 'broken'
+
+interface CommandRun {
+  readonly verdict: CommandVerdict
+  /** What it said was wrong. */
+  readonly said: string
+  readonly took: string
+}
+
+/** Runs a command to its verdict. It is red only if it says what the fault does: one that broke has judged nothing. */
+async function runCommand({ args, says }: PlantedCommand): Promise<CommandRun> {
   const startMs = performance.now()
-  const child = spawn(args[0] as string, args.slice(1), { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(args[0] as string, args.slice(1), {
+    cwd: copy,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk))
-  const timer = setTimeout(() => child.kill('SIGKILL'), BOUND_MS)
-  const [code] = (await once(child, 'close').finally(remove)) as [number | null]
-  clearTimeout(timer)
-  const line = output.split('\n').find((text) => says.test(text))
-  const isRed = code !== 0 && code !== null && line !== undefined
-  const verdict = isRed ? 'red' : code === null ? 'no verdict' : `exit ${code}`
-  if (!isRed) console.error(output.slice(-2_000))
-  const seconds = ((performance.now() - startMs) / 1_000).toFixed(0)
-  return { isRed, row: [command, fault.name, verdict, `${seconds} s`, (line ?? '').trim().slice(0, 100)] }
+  const code = await runWithin(child)
+  output = stripVTControlCharacters(output)
+  const said = output.split('\n').find((line) => says.test(line))
+  const verdict = findVerdict(code, output, said !== undefined)
+  if (verdict === 'broken' || verdict === 'no verdict') console.error(output.slice(-2_000))
+  return { verdict, said: (said ?? '').trim().slice(0, 100), took: formatSeconds(startMs) }
+}
+
+function findVerdict(code: number | null, output: string, hasSaid: boolean): CommandVerdict {
+  if (code === null) return 'no verdict'
+  if (code === 0) return hasSaid ? 'broken' : 'green'
+  if (hasSaid) return 'red'
+  return /^inconclusive\b/m.test(output) ? 'inconclusive' : 'broken'
+}
+
+/** A command judges if it is not red without the fault, and red with it. @returns how many do not */
+async function plantInCommands(commands: readonly PlantedCommand[]): Promise<number> {
+  const rows = [['command', 'fault', 'without it', '', 'with it', '', 'said']]
+  let wrong = 0
+  const controls = new Map<string, CommandRun>()
+  for (const each of commands) {
+    const form = each.args.join(' ')
+    const control = controls.get(form) ?? (await runCommand(each))
+    controls.set(form, control)
+    const remove = plant(each.fault)
+    const planted = await runCommand(each).finally(remove)
+    const isRight = ['green', 'inconclusive'].includes(control.verdict) && planted.verdict === 'red'
+    if (!isRight) wrong++
+    const row = [
+      each.command,
+      each.fault.name,
+      control.verdict,
+      control.took,
+      planted.verdict,
+      planted.took,
+      planted.said,
+    ]
+    rows.push(row)
+    console.error(row.join('  '))
+  }
+  console.log(`\n${formatRows(rows)}\n\n${commands.length - wrong} of ${commands.length} judge`)
+  return wrong
 }
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { commands: { type: 'boolean' } } })
 if (values.commands) {
-  const rows: string[][] = []
   const commands = COMMANDS.filter(({ command }) => positionals.length === 0 || positionals.includes(command))
-  let red = 0
-  for (const each of commands) {
-    const { isRed, row } = await runCommand(each)
-    if (isRed) red++
-    rows.push(row)
-    console.error(row.join('  '))
-  }
-  console.log(`\n${formatRows([['command', 'fault', 'verdict', 'took', 'said'], ...rows])}`)
-  console.log(`\n${red} of ${commands.length} red`)
-  process.exit(red === commands.length ? 0 : 1)
+  process.exit((await plantInCommands(commands)) > 0 || commands.length === 0 ? 1 : 0)
 }
 
-const isMeant = ({ name, file }: Fault) => positionals.some((each) => name === each || file.includes(each))
-const unknown = positionals.filter((each) => !FAULTS.some(({ name, file }) => name === each || file.includes(each)))
+const isCalled = ({ name, file, tests = [] }: Fault, each: string) =>
+  name === each || [file, ...tests].some((path) => path.includes(each))
+const unknown = positionals.filter((each) => !FAULTS.some((fault) => isCalled(fault, each)))
 if (unknown.length > 0) {
   console.error(`no fault is called ${unknown.join(', ')}; expected ${FAULTS.map(({ name }) => name).join(', ')}`)
   process.exit(2)
 }
-const planted = positionals.length === 0 ? FAULTS : FAULTS.filter(isMeant)
-const fast = planted.flatMap(({ tests }) => tests ?? [])
-// Faults that only some files must find say nothing of the others.
-const failing = await runTests(positionals.length === 0 ? [] : [...new Set(fast)])
-if (failing.length > 0) {
-  console.error(`without any fault, these fail:\n  ${failing.join('\n  ')}`)
+const planted =
+  positionals.length === 0 ? FAULTS : FAULTS.filter((fault) => positionals.some((each) => isCalled(fault, each)))
+// Faults that some files must find say nothing of the others.
+const isFast = planted.every(({ tests }) => tests !== undefined)
+const control = await runTests(isFast ? [...new Set(planted.flatMap(({ tests }) => tests ?? []))] : [])
+if (control.failed.length > 0 || !control.isWhole) {
+  console.error(`without any fault, these fail:\n  ${control.failed.join('\n  ') || '(Vitest has not ended its run)'}`)
   process.exit(1)
 }
 process.exitCode = (await plantFaults(planted)) > (positionals.length === 0 ? MAX_UNFOUND : 0) ? 1 : 0

@@ -115,6 +115,22 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
       )
     })
 
+    test('limits hold in whatever order they are named', async () => {
+      const limits = [
+        { limit: 3, windowMs: 10_000 },
+        { limit: 100, windowMs: 100 },
+      ]
+      for (const named of [limits, limits.toReversed()]) {
+        const charge = createCharge(name, named)
+        const script = open()
+        const granted: number[] = []
+        for (const ms of [0, 1_000, 2_000, 2_050]) {
+          granted.push((await script.decide(take([charge]), (START_MS + ms) * 1000)).granted)
+        }
+        expect(granted).toEqual([1, 1, 1, 0])
+      }
+    })
+
     test('a unit leaves its window when it is that old to the microsecond, or within the millisecond after', async () => {
       const charge = createCharge(name, [{ limit: 10, windowMs: 1_000 }])
       const script = open()

@@ -125,6 +125,17 @@ test('LeasedDecision: a permit admits nothing if the clock has stepped back whil
   expect(await decide(createToken(), all)).toMatchObject({ granted: 1, nowMs: clock.now - 1 })
 })
 
+test('LeasedDecision: a permit of a refused request does not come back if the clock has stepped back meanwhile', async () => {
+  const { clock, memory, leases, all, decide, listDecided } = await subject()
+  const [used, token] = [createToken({}, 1), createToken()]
+  memory.decideNow(take([used]))
+  const deciding = leases.decide(take([used, all]), callContext())
+  clock.now -= 1
+  expect((await deciding).granted).toBe(0)
+  await decide(token, all)
+  expect(listDecided().at(-1)).toEqual([token.key, all.key])
+})
+
 test('LeasedDecision: each charge is settled at the time of its own decision', async () => {
   const { clock, settledAtMs, leases, all, decide } = await subject()
   const token = createToken({ algorithm: 'quota', needsSettlement: true })

@@ -148,3 +148,24 @@ describe('LimitMachine: a reservation that does not fit', () => {
     expect(answers()).toEqual([[3, 1]])
   })
 })
+
+test('LimitMachine: the time is never before that of the last charge, also in an object that has started again', () => {
+  const charge = { ...RULE, limits: [{ limit: 1, windowMs: 3_600_000 }] }
+  expect(reserve(1, 10_000, { charge })).toBe(1)
+  close(1, 1, 10_000)
+  for (const started of [machine, new LimitMachine(rows)]) {
+    const { nowMs, usage } = started.reserve(prepare(2, { charge }), START_US + 4_000_000)
+    expect(nowMs).toBe(START_US / 1_000 + 10_000)
+    expect(usage[0]?.retryAfterMs).toBe(3_600_000)
+  }
+})
+
+test('LimitMachine: siblings are asked about an open charge for half a minute, and it stays charged after that', () => {
+  const settleOverdue = (atMs: number) => machine.settleOverdue(START_US + atMs * 1000)
+  reserve(1)
+  expect(settleOverdue(4_999)).toEqual([])
+  for (const atMs of [5_000, 30_000]) expect(settleOverdue(atMs)).toEqual([[1, ['sibling']]])
+  expect(settleOverdue(30_001)).toEqual([])
+  machine.void(1, START_US + 30_001_000)
+  expect(machine.reserve(prepare(2), START_US + 30_001_000).usage[0]?.remaining).toBe(1)
+})

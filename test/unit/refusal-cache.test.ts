@@ -81,6 +81,16 @@ test('withRefusalCache() counts the wait down, and calls the store again when it
   expect((await decide(charge)).granted).toBe(1)
 })
 
+test('withRefusalCache() calls the store again when the clock has stepped back before the refusal', async () => {
+  const { clock, requested, decide } = subject()
+  const charge = second()
+  await exhaust(decide, charge)
+  const before = requested.length
+  clock.now -= LATENCY_MS
+  await decide(charge)
+  expect(requested.length).toBe(before + 1)
+})
+
 test('withRefusalCache() calls the store again after a call that may have charged', async () => {
   const { requested, decide, server } = subject()
   const charge = second()
@@ -312,6 +322,27 @@ test('withRefusalCache() calls once for a refusal that only time ends, and lets 
   await decide({ ...charge, cost: 7 })
   expect(await flood(10, () => [{ ...charge, cost: 5 }])).toBe(1)
   expect((await decide({ ...charge, cost: 3 })).granted).toBe(1)
+})
+
+test('withRefusalCache() lets no request wait that fits, however many costs were refused', async () => {
+  const { decide } = limited()
+  const charge = hourly(10)
+  await decide({ ...charge, cost: 5 })
+  for (const cost of [7, 8, 9]) expect((await decide({ ...charge, cost })).granted).toBe(0)
+  expect((await decide({ ...charge, cost: 4 })).granted).toBe(1)
+})
+
+test('withRefusalCache() repeats no refusal from before slots came back that are enough', async () => {
+  const { store, decide } = limited()
+  const charge = slots(4)
+  const withCost = (cost: number) => ({ ...charge, cost })
+  // Another isolate holds all, and gives half of them back.
+  const [held, kept] = [take([withCost(2)]), take([withCost(2)])]
+  for (const request of [held, kept]) expect((await store.decide(request)).granted).toBe(1)
+  expect((await decide(withCost(2))).granted).toBe(0)
+  await store.release(held.charges)
+  for (let i = 0; i < 2; i++) expect((await decide(withCost(3))).granted).toBe(0)
+  expect((await decide(withCost(2))).granted).toBe(1)
 })
 
 test('withRefusalCache() reports for a charge with a reserve what remains by now', async () => {

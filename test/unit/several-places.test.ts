@@ -154,6 +154,109 @@ test('withShards() settles each charge at the time of its own database', async (
   expect(remainingIn(await store.decide(take([first, second], { action: 'peek' })))).toEqual([8, 8])
 })
 
+test.each([
+  { action: 'take', permits: 1, left: 0, granted: 0 },
+  { action: 'take-up-to', permits: 5, left: 2, granted: 2 },
+] as const)('a decision over several places charges in each what all have granted ($granted)', async (one) => {
+  const [first, second] = [...createChargesIn('a', 1), ...createChargesIn('b', 1)] as [StoreCharge, StoreCharge]
+  const memory = new MemoryStore(() => 0)
+  let calls = 0
+  const store = storeWith({
+    async decide(request) {
+      // When both have been asked and one has charged, others take what the second one had.
+      if (calls++ === 3) await memory.decide(take([second], { action: 'record', permits: 9 - one.left }))
+      return memory.decide(request)
+    },
+    settle: (differences, atMs) => memory.settle(differences, atMs),
+  })
+  // The first one has less, so it is charged before.
+  await memory.decide(take([first], { action: 'record', permits: 3 }))
+  const shards = withShards(
+    PLACES.map((place) => ({ ...place, store })),
+    { timeoutMs: 1_000 },
+  )
+  const { action, permits, granted } = one
+  expect(await shards.decide(take([first, second], { action, permits }))).toMatchObject({ granted })
+  const left = remainingIn(await memory.decide(take([first, second], { action: 'peek' })))
+  expect(left).toEqual([6 - granted, one.left - granted])
+})
+
+test.each(['refuses', 'fails'])(
+  'a decision over several places leaves nothing charged where another %s',
+  async (how) => {
+    const [first, second] = [
+      ...createChargesIn('a', 1, () => createCharge('concurrency', [{ limit: 9, windowMs: 10_000 }])),
+      ...createChargesIn('b', 1),
+    ] as [StoreCharge, StoreCharge]
+    const memory = new MemoryStore(() => 0)
+    let calls = 0
+    const store = storeWith({
+      async decide(request) {
+        if (calls++ === 3) {
+          if (how === 'fails') throw new StoreError('no answer')
+          await memory.decide(take([second], { action: 'record', permits: 9 }))
+        }
+        return memory.decide(request)
+      },
+      settle: (differences, atMs) => memory.settle(differences, atMs),
+      release: (charges) => memory.release(charges),
+    })
+    for (let slots = 0; slots < 3; slots++) await memory.decide(take([first]))
+    const shards = withShards(
+      PLACES.map((place) => ({ ...place, store })),
+      { timeoutMs: 1_000 },
+    )
+    const decided = await shards.decide(take([first, second])).catch(({ message }) => message)
+    expect(decided).toEqual(how === 'fails' ? 'b: no answer' : expect.objectContaining({ granted: 0 }))
+    expect(remainingIn(await memory.decide(take([first], { action: 'peek' })))).toEqual([6])
+  },
+)
+
+test('a decision over several places fails if an identity that was known is new when it is charged', async () => {
+  const [known] = createChargesIn('a', 1, () => createCharge('sliding-window', [{ limit: 9, windowMs: 10_000 }]))
+  const [news] = createChargesIn('b', 1, () =>
+    createCharge('quota', [{ limit: 3, windowMs: 10_000 }], { counts: 'new-identities' }),
+  )
+  const charges = [known, news] as [StoreCharge, StoreCharge]
+  const memory = new MemoryStore(() => 0)
+  await memory.decide(take([charges[0]]))
+  let calls = 0
+  const store = storeWith({
+    async decide(request) {
+      if (calls++ === 2) await memory.delete([charges[0].key])
+      return memory.decide(request)
+    },
+  })
+  const shards = withShards(
+    PLACES.map((place) => ({ ...place, store })),
+    { timeoutMs: 1_000 },
+  )
+  await expect(shards.decide(take(charges))).rejects.toThrow('an identity became new')
+})
+
+test('withShards() goes by the stricter of both databases while an identity moves', async () => {
+  const stores = { a: new MemoryStore(() => 0), b: new MemoryStore(() => 0) }
+  for (const [stricter, looser] of [
+    [stores.a, stores.b],
+    [stores.b, stores.a],
+  ] as const) {
+    const charge = createCharge('quota', [{ limit: 9, windowMs: 10_000 }])
+    await stricter.decide(take([charge], { action: 'record', permits: 8 }))
+    await looser.decide(take([charge], { action: 'record', permits: 2 }))
+    const store = withShards(
+      PLACES.map(({ name }, at) => ({
+        name,
+        state: at === 0 ? 'leaving' : 'joining',
+        store: stores[name as 'a' | 'b'],
+      })),
+      { timeoutMs: 1_000 },
+    )
+    expect(remainingIn(await store.decide(take([charge], { action: 'peek' })))).toEqual([1])
+    expect(await store.decide(take([charge], { action: 'take-up-to', permits: 5 }))).toMatchObject({ granted: 1 })
+    expect((await store.decide(take([charge]))).granted).toBe(0)
+  }
+})
+
 test('ChargeTimes#findEarliest() finds the earliest of several, and of one that was decided twice', () => {
   const times = new ChargeTimes()
   const differences = ['a', 'b', 'c'].map((key) => ({ charge: { ...createCharge('quota', []), key }, units: -1 }))

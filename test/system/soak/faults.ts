@@ -10,9 +10,9 @@ export const SOAK_FAULTS: readonly Fault[] = [
   },
   {
     name: 'object-decides-without-its-state',
-    file: 'src/core/store/durable-object/limit-machine.ts',
-    find: 'const known = this.#findState(nowMs)\n    let returnable',
-    replace: 'const known = opens.size > 0 ? this.#findState(nowMs) : undefined\n    let returnable',
+    file: 'src/core/store/durable-object/ledger.ts',
+    find: 'return expiresAtMs >= this.nowMs ? state : undefined',
+    replace: 'return expiresAtMs >= this.nowMs && this.state.open.size > 0 ? state : undefined',
   },
   {
     name: 'refusal-told-as-granted',
