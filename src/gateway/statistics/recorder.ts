@@ -3,7 +3,7 @@ import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { isCharged } from '../../core/engine/engine.ts'
 import type { MirrorCount, MirrorWatch } from '../../core/engine/stages/mirror.ts'
 import { decorate, type StageWatch } from '../../core/engine/stages/stage.ts'
-import type { RequestCharge, StoreCharge } from '../../core/model/charge.ts'
+import { ACTIONS, type RequestCharge, type StoreCharge } from '../../core/model/charge.ts'
 import type { UntoldReason } from '../../core/model/cost.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
@@ -125,8 +125,9 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
           const decision = await store.decide(request, context)
           this.#findMinute().addStoreAnswer(now() - sentAtMs)
           for (const [index, charge] of request.charges.entries()) {
-            const isTaken = request.action.startsWith('take') && isCharged(decision, index) && !isChargedLater(charge)
-            if (isTaken || request.action === 'record') this.#addUnits(charge, decision.granted * charge.cost)
+            const isTaken = isCharged(decision, index) && !isChargedLater(charge)
+            const { charges, mayRefuse } = ACTIONS[request.action]
+            if (charges && (isTaken || !mayRefuse)) this.#addUnits(charge, decision.granted * charge.cost)
           }
           return decision
         } catch (error) {

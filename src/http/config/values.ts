@@ -4,7 +4,7 @@
  */
 
 import * as v from 'valibot'
-import type { CostTerm, MeasureTerm } from '../../core/model/cost.ts'
+import { type CostTerm, isMeasureKind, type MeasureTerm } from '../../core/model/cost.ts'
 import { parseSource } from '../../core/model/identity-source.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
 import {
@@ -138,9 +138,7 @@ export const actualCost = () =>
 
 function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | undefined {
   if (typeof weight !== 'number' || weight === 0 || !(Math.abs(weight) <= 1e6)) return undefined
-  if (text === 'bytes' || text === 'bytes:request' || text === 'ms') {
-    return weight > 0 ? { kind: text, weight } : undefined
-  }
+  if (isMeasureKind(text)) return weight > 0 ? { kind: text, weight } : undefined
   const source = parseSource(text)
   if (source?.kind === 'header') return { kind: source.kind, name: source.name, weight }
   const [kind, ...parts] = text.split(/:|\|/)
@@ -159,8 +157,8 @@ export const untold = () => v.union([integer(0, MAX_COST), parsed(UNTOLD_EXPECTE
 
 /** Reads `bytes/4`: one unit for each four bytes. */
 function parseShare(text: string): MeasureTerm | undefined {
-  const [, kind, divisor = '1'] = /^(bytes|bytes:request|ms)(?:\/([1-9]\d{0,5}))?$/.exec(text) ?? []
-  return kind === undefined ? undefined : { kind: kind as MeasureTerm['kind'], weight: 1 / Number(divisor) }
+  const [, kind = '', divisor = '1'] = /^([a-z:]+)(?:\/([1-9]\d{0,5}))?$/.exec(text) ?? []
+  return isMeasureKind(kind) ? { kind, weight: 1 / Number(divisor) } : undefined
 }
 
 export const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`

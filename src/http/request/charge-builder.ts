@@ -2,9 +2,16 @@
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities, isChargedLater } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
-import type { CostTerm } from '../../core/model/cost.ts'
+import { type CostTerm, isInHead } from '../../core/model/cost.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
-import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
+import {
+  type Cost,
+  isEnforced,
+  type MissingIdentity,
+  type PolicyMode,
+  type Priority,
+  type RequestPolicy,
+} from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import { createDigest, type Digest } from '../../core/runtime/digest.ts'
@@ -129,8 +136,9 @@ function findPlanTerms({ terms, termsByPlan }: Prepared, { kind }: IdentitySourc
 }
 
 /** Shadow mode refuses nothing, not even anonymous callers. */
-export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity {
-  return mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
+export function findMissing(policy: RequestPolicy): MissingIdentity {
+  const { anonymous } = policy
+  return !isEnforced(policy) && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
 }
 
 /** Makes what all charges of a policy have in common. */
@@ -167,7 +175,7 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
   if (text === undefined) return 1
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
-  return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
+  return isEnforced({ mode }) ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
 }
 
 /** A length that is not announced may be any. */
@@ -178,7 +186,7 @@ function readSizeCost({ weight, max }: Cost & { readonly kind: 'size' }, { heade
 
 /** Tests that a cost is known only when the response has ended. */
 export function isKnownAtEnd(terms: readonly CostTerm[] = []): boolean {
-  return terms.some(({ kind }) => kind !== 'header')
+  return !terms.every(isInHead)
 }
 
 /** Tests that responses tell what is charged. */

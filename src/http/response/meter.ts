@@ -64,12 +64,20 @@ export function createMeter(
       bytes[kind] += more
     },
     read(term) {
-      if (term.kind === 'header') return readCostHeader(term, headers)
-      if (term.kind === 'ms') return createReading(Math.max(0, (endMs ?? now()) - startMs))
-      if (term.kind !== 'json') return createReading(bytes[term.kind])
-      if (!members) return createUntold(isOfType ? 'partial' : 'type')
-      const reading = members.read(term, ending)
-      return bytes.bytes === 0 && ending === undefined ? createUntold('no_body') : reading
+      switch (term.kind) {
+        case 'header':
+          return readCostHeader(term, headers)
+        case 'ms':
+          return createReading(Math.max(0, (endMs ?? now()) - startMs))
+        case 'bytes':
+        case 'bytes:request':
+          return createReading(bytes[term.kind])
+        case 'json': {
+          if (!members) return createUntold(isOfType ? 'partial' : 'type')
+          const reading = members.read(term, ending)
+          return bytes.bytes === 0 && ending === undefined ? createUntold('no_body') : reading
+        }
+      }
     },
     async end(why) {
       endMs = now()

@@ -2,7 +2,7 @@
 
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { COUNTS, type CountsEntry } from '../../core/model/limits.ts'
-import type { Policy, RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
 import {
   type Degradation,
   type ReportedLimit as ReportedLimitOf,
@@ -104,7 +104,7 @@ function findTightest(reported: readonly ReportedLimit[]): ReportedLimit | undef
 
 /** Where limits are enforced, clients need not hold back for one that is only tried in shadow mode. */
 function selectReported(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
-  const enforced = limits.filter(isEnforced)
+  const enforced = limits.filter(({ policy }) => isEnforced(policy))
   return enforced.length > 0 ? enforced : limits
 }
 
@@ -142,12 +142,8 @@ export function findUnit({ counts, actualCost }: CountingPolicy): CountsEntry['u
   return kind.startsWith('bytes') ? { noun: 'byte', inHeaders: 'content-bytes' } : { noun: 'unit', inHeaders: 'units' }
 }
 
-function isEnforced({ policy }: ReportedLimit): boolean {
-  return policy.mode === 'enforce'
-}
-
 function isRefusing(status: ReportedLimit): boolean {
-  return isEnforced(status) && status.retryAfterMs > 0
+  return isEnforced(status.policy) && status.retryAfterMs > 0
 }
 
 /** A refusal for want of a slot tells the same. */

@@ -1,6 +1,7 @@
 /** Remembers the refusals of one key: plain data without I/O, one for each status of the `StatusCache`. */
 import { countWanted, findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import type { Complete } from '../../runtime/names.ts'
 
 /** Retry-After is never shorter, so a caller that obeys it does not notice. */
 const SPAN_MS = 1_000
@@ -108,12 +109,13 @@ export function ageUsage(
 ): LimitState[] {
   // Counted from the later timestamp, so that a caller who waits that long need not wait again.
   const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, Math.min(maxWaitMs, ms - (nowMs - receivedAtMs))))
-  return usage.map(({ remaining, resetMs, retryAfterMs, penaltyMs }) => ({
-    remaining,
-    resetMs: Math.max(0, resetMs - (nowMs - sentAtMs)),
-    retryAfterMs: aged(retryAfterMs),
-    ...(penaltyMs !== undefined && { penaltyMs: aged(penaltyMs) }),
-  }))
+  return usage.map((limit) => {
+    const { remaining, penaltyMs } = limit
+    const resetMs = Math.max(0, limit.resetMs - (nowMs - sentAtMs))
+    const state = { remaining, resetMs, retryAfterMs: aged(limit.retryAfterMs) }
+    if (penaltyMs === undefined) return state
+    return { ...state, penaltyMs: aged(penaltyMs) } satisfies Complete<LimitState>
+  })
 }
 
 export function findLongestRetryMs(limits: readonly LimitState[]): number {

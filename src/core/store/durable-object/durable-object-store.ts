@@ -1,6 +1,6 @@
 /** Decides charges in Durable Objects, one for each key: sends the messages of a negotiation, and gives up in time. */
 import type { Correction } from '../../algorithms/corrections.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
 import { groupBy } from '../../runtime/lists.ts'
@@ -217,7 +217,10 @@ function toObjectCharge(charge: StoreCharge): StoreCharge {
  */
 function isForItsResponse({ action, leaseMs = 0, charges }: DecisionRequest): boolean {
   return (
-    (action === 'take' || action === 'take-up-to') && leaseMs === 0 && charges.every(({ slot }) => slot === undefined)
+    ACTIONS[action].charges &&
+    ACTIONS[action].mayRefuse &&
+    leaseMs === 0 &&
+    charges.every(({ slot }) => slot === undefined)
   )
 }
 

@@ -1,5 +1,6 @@
 /** Finds the policies that match a request in any reading of its method and path. */
 import {
+  isEnforced,
   type Pattern,
   type PolicyMode,
   PRIORITIES,
@@ -109,7 +110,7 @@ export type Found = readonly Match[] | 'exempt' | 'ambiguous'
 /** Tests that a request that may also mean `match` is charged for it by the match found of its policy, or need not be. */
 function coversMatch({ policy, route }: Match, found: Match | undefined): boolean {
   // A policy that refuses nothing, or only raises the priority, need not match.
-  if (policy.mode === 'shadow' || (policy.limits.length === 0 && policy.priority !== 'sheddable')) return true
+  if (!isEnforced(policy) || (policy.limits.length === 0 && policy.priority !== 'sheddable')) return true
   if (!found) return false
   // By route, each pattern has its own limits; without patterns, each path.
   return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)
@@ -126,7 +127,7 @@ export function findPriority(
 ): Priority {
   const priorities: (Priority | undefined)[] = []
   for (const { policy, isCertain } of matches) {
-    if (mode === 'enforce' && policy.mode === 'shadow') continue
+    if (isEnforced({ mode }) && !isEnforced(policy)) continue
     if (isCertain || policy.priority === 'sheddable') priorities.push(policy.priority)
   }
   if (ambiguity) return priorities.includes('sheddable') ? 'sheddable' : 'default'
