@@ -15,7 +15,7 @@ import { defineCommand } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
 const STORES = listNames(STORE_KINDS).filter((kind) => kind !== 'memory')
-type Store = (typeof STORES)[number]
+type StoreChoice = (typeof STORES)[number]
 
 export const init = defineCommand({
   name: 'init',
@@ -82,7 +82,7 @@ async function ask<Schema extends v.GenericSchema>(
 
 interface Answers {
   readonly api: string
-  readonly store: Store
+  readonly store: StoreChoice
   /** Versions or files from which npm installs the two packages. */
   readonly packages: Readonly<Record<'sluice' | 'sluice-command', string>>
 }

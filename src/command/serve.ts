@@ -35,7 +35,7 @@ const DRAIN_MS = 10_000
 const DRAIN_EVERY_MS = 50
 /** Clients that keep a connection find processes that were added only when they connect anew. */
 const MAX_CONNECTION_AGE_MS = 300_000
-/** For so long, connections that are kept may be used once more. */
+/** Connections that are kept may be used once more for so long. */
 const GRACE_MS = 500
 /** Longer than proxies keep idle connections: they would send a request into one that is just being closed. */
 const KEEP_ALIVE_MS = 180_000

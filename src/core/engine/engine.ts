@@ -40,7 +40,7 @@ export interface EngineDecision<C extends Charge = Charge> extends Decision {
   readonly degraded?: Degradation
 }
 
-/** What is done without the store. A policy that is to be neither decided nor admitted is refused. */
+/** Ways to answer without the store. A policy that is to be neither decided nor admitted is refused. */
 const FALLBACKS = {
   local: 'decide',
   open: 'admit',

@@ -41,7 +41,7 @@ export interface Charge<P extends Policy = Policy> extends StoreCharge {
 
 export type RequestCharge = Charge<RequestPolicy>
 
-/** What each action of a decision does. */
+/** Each action of a decision, and its effects. */
 export const ACTIONS = {
   /** It grants every permit or none. */
   take: { charges: true, mayRefuse: true, grantsPart: false },

@@ -99,7 +99,7 @@ export interface SlotHold {
 export interface Settlement {
   /** The parts of the response that costs are read from. */
   readonly terms: readonly CostTerm[]
-  /** Of the body of the request, where a term counts them: set by whoever passes it on. */
+  /** Bytes of the body of the request, where a term counts them: who passes it on sets them. */
   requestBytes?: number
   /** True if the response is to be aborted when the client leaves. */
   readonly isAborted: boolean

@@ -3,14 +3,14 @@ import type { SourceText } from '../model/identity-source.ts'
 import type { CalendarUnit, Unit } from '../model/limits.ts'
 
 type Digit = '0' | '1' | '2' | '3' | '4' | '5' | '6' | '7' | '8' | '9'
-type Space = ' ' | '\n' | '\r' | '\t'
+type Whitespace = ' ' | '\n' | '\r' | '\t'
 
 /** A `string`, or a template with one in it, takes any property as a key of it; a text that is known demands its own. */
 type IsKnown<Text extends string> = Record<never, never> extends Record<Text, 1> ? false : true
 
-type Trim<Text extends string> = Text extends `${Space}${infer Rest}`
+type Trim<Text extends string> = Text extends `${Whitespace}${infer Rest}`
   ? Trim<Rest>
-  : Text extends `${infer Rest}${Space}`
+  : Text extends `${infer Rest}${Whitespace}`
     ? Trim<Rest>
     : Text
 
@@ -19,7 +19,7 @@ type CutDigits<Text extends string> = Text extends `${Digit}${infer Rest}` ? Cut
 /** Cuts off the leading number of a text; "?" if there is none. */
 type CutNumber<Text extends string> = Text extends `${Digit}${infer Rest}` ? CutDigits<Rest> : '?'
 
-/** Whether this may follow the number of units. `Window` are windows beside those of a length. */
+/** Tests that this may follow the number of units. `Window` are windows other than those of a length. */
 type IsWindow<Text extends string, Window> = Text extends `/${infer Length}`
   ? Length extends Window
     ? true

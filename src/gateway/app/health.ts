@@ -15,7 +15,7 @@ const PING_INTERVAL_MS = 1_000
 export const STORE_STATES = ['answers', 'slow', 'failing', 'unavailable', 'unknown'] as const
 export type StoreState = (typeof STORE_STATES)[number]
 
-/** For monitors. */
+/** Monitors read these. */
 const STATUSES = {
   answers: 'ok',
   slow: 'degraded',

@@ -76,7 +76,7 @@ export async function openShardHealth({ config, backend, now }: ShardHealthOptio
   }
 }
 
-type States = Readonly<Record<string, string>>
+type ShardStates = Readonly<Record<string, string>>
 
 interface LayoutParts {
   /** Each database has the document, so that another first one is noticed, which is without rules. */
@@ -161,7 +161,7 @@ function ignoreStoreError<T>(call: Promise<T>): Promise<T | undefined> {
 }
 
 /** @returns what was changed without the time in which both places count; empty if nothing was */
-function findLoss(before: States, after: States, isSoon: boolean): string {
+function findLoss(before: ShardStates, after: ShardStates, isSoon: boolean): string {
   const names = [...new Set([...Object.keys(after), ...Object.keys(before)])]
   const losses = names.map((name) => {
     const [was, is] = [before[name], after[name]]

@@ -142,7 +142,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     })
   }
 
-  /** What was given back is deducted from what is counted next, so that no sum ever falls. */
+  /** Units that were given back are deducted from what is counted next, so that no sum ever falls. */
   #addUnits(charge: StoreCharge, units: number): void {
     if (!hasCosts(charge)) return
     const { name } = charge.policy

@@ -71,7 +71,7 @@ function replaceInvalid(env: Environment, { variable, path }: OptionError): Envi
   return rest
 }
 
-type Table = Readonly<Record<string, unknown>>
+type RawTable = Readonly<Record<string, unknown>>
 
 /** A mistake that may come of what has been left out of its table: its message names that. */
 function isInduced({ path: [index, key, plan], message }: OptionError, env: Environment, rest: Environment): boolean {
@@ -86,7 +86,7 @@ function isInduced({ path: [index, key, plan], message }: OptionError, env: Envi
   return names.some((name) => message.includes(name))
 }
 
-function readTables(value: unknown): readonly Table[] | undefined {
+function readTables(value: unknown): readonly RawTable[] | undefined {
   const tables = typeof value === 'string' ? parseJson(value) : value
   return Array.isArray(tables) ? tables : undefined
 }
@@ -109,11 +109,11 @@ function replaceTable(value: unknown, [index, key, plan]: OptionError['path']): 
   })
 }
 
-function readPlans(table: Table | undefined): Table | undefined {
-  return typeof table?.limits === 'object' && table.limits !== null ? (table.limits as Table) : undefined
+function readPlans(table: RawTable | undefined): RawTable | undefined {
+  return typeof table?.limits === 'object' && table.limits !== null ? (table.limits as RawTable) : undefined
 }
 
-function removeKey(table: Table, key: string | number): Table {
+function removeKey(table: RawTable, key: string | number): RawTable {
   return Object.fromEntries(Object.entries(table).filter(([name]) => name !== key))
 }
 

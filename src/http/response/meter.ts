@@ -12,7 +12,7 @@ import type { CallContext } from '../../core/runtime/call-context.ts'
 import { type Answered, readCostHeader } from './exchange.ts'
 import { createMemberReader } from './read-members.ts'
 
-/** What is left of a body is read so long for its cost when the client has gone. Workers allow no longer. */
+/** The rest of a body is read for so long for its cost when the client has gone. Workers allow no longer. */
 export const MAX_READ_ON_MS = 30_000
 
 /** Measured costs are charged in steps of this length. */

@@ -31,7 +31,7 @@ export interface ChargePlace {
 /** A place, with its latest answers. */
 export interface AnsweringPlace extends ChargePlace {
   readonly usage: Map<StoreCharge, readonly LimitState[]>
-  /** By its own clock. */
+  /** Its own clock showed this when it answered. */
   nowMs: number
 }
 
@@ -46,7 +46,7 @@ export interface PlannedCall {
 
 /** No charge has detected a new identity. */
 const NONE = Number.POSITIVE_INFINITY
-/** Of each limit: what others take meanwhile is rarely more. */
+/** This share of each limit is spared: others rarely take more between two calls. */
 const SHARE_TO_SPARE = 0.5
 
 export class SplitPlan {

@@ -94,9 +94,9 @@ export function listScriptArguments(
 
 /** It makes one argument, since each takes Redis as long as ten steps of Lua. */
 function encodeCharge(charge: StoreCharge): string {
-  const { algorithm, mode, counts = 'requests', cost, reserved } = charge
+  const { algorithm, counts = 'requests', cost, reserved } = charge
   const penalty = readPenaltySettings(charge)
-  const kind = penalty ? 'penalty' : mode
+  const kind = penalty ? 'penalty' : isEnforced(charge) ? 'enforce' : 'shadow'
   const terms = `${ALGORITHMS[algorithm].letter} ${kind} ${counts} ${cost} ${reserved}`
   return penalty ? `${terms} ${penalty.durationMs} ${penalty.after}` : terms.replace(' enforce requests 1 0', '')
 }

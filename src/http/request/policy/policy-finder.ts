@@ -59,12 +59,12 @@ export class PolicyFinder {
    * Each policy at most once, by the first of its patterns that matches without a last slash, or else with it.
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
-  find(methods: RequestMethods, path: RequestPath): Found {
+  find(methods: RequestMethods, path: RequestPath): FoundMatches {
     if (!this.#always) return this.#findByPattern(methods, path)
     return path.ambiguity && !this.#always.every((match) => coversMatch(match, match)) ? 'ambiguous' : this.#always
   }
 
-  #findByPattern({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
+  #findByPattern({ meant, isCertain }: RequestMethods, path: RequestPath): FoundMatches {
     const { canonical, withSlash, ambiguity } = path
     const [method = ''] = meant
     // A policy applies to every method that a request may mean, an exemption only if there is just one.
@@ -105,7 +105,7 @@ export class PolicyFinder {
   }
 }
 
-export type Found = readonly Match[] | 'exempt' | 'ambiguous'
+export type FoundMatches = readonly Match[] | 'exempt' | 'ambiguous'
 
 /** Tests that a request that may also mean `match` is charged for it by the match found of its policy, or need not be. */
 function coversMatch({ policy, route }: Match, found: Match | undefined): boolean {
