@@ -16,7 +16,7 @@ import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { decideSome } from '../stages/stage.ts'
 import { IdentityMemory } from './identity-memory.ts'
-import { countUnits, type Refusal } from './refusal-memory.ts'
+import { countUnits, type KnownRefusal } from './refusal-memory.ts'
 import type { StatusCache } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a second, before others are answered by what is known of them. */
@@ -27,7 +27,7 @@ export type CreateEarlyRefusals = (statuses: StatusCache, now: () => number) => 
 export const createEarlyRefusals: CreateEarlyRefusals = (statuses, now) => new EarlyRefusals(statuses, now)
 
 export interface RepeatedRefusal {
-  readonly refusal: Refusal
+  readonly refusal: KnownRefusal
   /** The longest wait to report, if it is not known that the refusal stands for longer. */
   readonly maxWaitMs?: number
 }

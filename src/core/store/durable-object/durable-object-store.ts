@@ -212,7 +212,7 @@ function toObjectCharge(charge: StoreCharge): StoreCharge {
 }
 
 /**
- * Such a decision matters to nobody once its client has gone away. Leases are for others too, failures must count, and a
+ * Tests that a decision has no use once its client has gone away. Leases are for others too, failures must count, and a
  * slot must become known, so that it can be given back.
  */
 function isForItsResponse({ action, leaseMs = 0, charges }: DecisionRequest): boolean {
