@@ -5,7 +5,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import manifest from '../../package.json' with { type: 'json' }
-import { listNames, mapNames } from '../core/runtime/names.ts'
+import { listNames, mapNames } from '../core/runtime/lists.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import { httpUrl, oneOf } from '../http/config/values.ts'
 import { CommandError, findCause } from './command-error.ts'

@@ -22,7 +22,7 @@ import {
   type PenaltyOptions,
 } from '../core/options/policy-options.ts'
 import { type Fail, readLimits, readPenalty } from '../core/options/read-limits.ts'
-import { listNames } from '../core/runtime/names.ts'
+import { listNames } from '../core/runtime/lists.ts'
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {

@@ -1,5 +1,5 @@
 /** Costs of a request: estimated before its response, and told by it. */
-import { listNames } from '../runtime/names.ts'
+import { listNames } from '../runtime/lists.ts'
 
 /** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
 export type CostTerm = { readonly weight: number } & (

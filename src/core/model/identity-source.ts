@@ -1,5 +1,5 @@
 /** Everything that policies can count by, as one table. */
-import { listNames } from '../runtime/names.ts'
+import { listNames } from '../runtime/lists.ts'
 
 /** The value of an identity source in one request. */
 export type Reading =

@@ -1,5 +1,5 @@
 /** A policy, and a policy for requests. */
-import { listNames } from '../runtime/names.ts'
+import { listNames } from '../runtime/lists.ts'
 import type { CostTerm, Untold } from './cost.ts'
 import type { IdentitySource } from './identity-source.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'

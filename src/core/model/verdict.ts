@@ -1,5 +1,5 @@
 /** Verdicts about requests, and the limits that they report. */
-import type { Complete } from '../runtime/names.ts'
+import type { Complete } from '../runtime/lists.ts'
 import type { Charge, Decision, LimitState } from './charge.ts'
 import type { CostTerm, ReadCost } from './cost.ts'
 import type { Limit } from './limits.ts'

@@ -1,8 +1,7 @@
 /** Watches the upstream as this isolate sees it, by networks of which a few cannot bring about that others are shed. */
 import type { Priority } from '../model/policy.ts'
-import { hashText } from '../runtime/hash.ts'
-import { drawNumber } from '../runtime/random.ts'
-import { createSteadyClock } from '../runtime/steady-clock.ts'
+import { createSteadyClock } from '../runtime/clocks.ts'
+import { drawNumber, hashText } from '../runtime/hash.ts'
 import { type LoadSignals, ShedLevel, TICK_MS, updateAverage } from './shed-level.ts'
 
 const CELLS = 64

@@ -9,7 +9,7 @@ import {
   PAIR_KIND_NAMES,
   SOURCE_KINDS,
 } from '../../core/model/identity-source.ts'
-import { mapNames } from '../../core/runtime/names.ts'
+import { mapNames } from '../../core/runtime/lists.ts'
 import { KEPT_MS } from '../../core/store/counters.ts'
 import { findClaim } from '../../http/request/identity/claims.ts'
 import { InputError } from '../api/operation.ts'

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import { NAME, OptionError } from '../../core/options/option-error.ts'
-import { mapNames } from '../../core/runtime/names.ts'
+import { mapNames } from '../../core/runtime/lists.ts'
 import { type Environment, loadConfig, type MoreReaders, withoutEmpty } from './load-config.ts'
 import { readShards } from './shards.ts'
 import { parseJson } from './values.ts'

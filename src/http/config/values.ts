@@ -15,7 +15,7 @@ import {
   SHARE_EXPECTED,
   type TextRule,
 } from '../../core/options/option-error.ts'
-import { listNames, mapNames } from '../../core/runtime/names.ts'
+import { listNames, mapNames } from '../../core/runtime/lists.ts'
 import { describeExpectedPattern, parsePattern } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
 import { canPass } from '../response/forwarded-headers.ts'

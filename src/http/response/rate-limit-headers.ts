@@ -4,7 +4,7 @@ import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { COUNTS, type CountsEntry } from '../../core/model/limits.ts'
 import { isEnforced, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
 import { type Degradation, type ReportedLimit, SLOT_RETRY_MS, type Verdict } from '../../core/model/verdict.ts'
-import { listNames } from '../../core/runtime/names.ts'
+import { listNames } from '../../core/runtime/lists.ts'
 
 /** A policy, as far as headers report it. */
 export type CountingPolicy = Policy & Pick<RequestPolicy, 'counts'> & Partial<Pick<RequestPolicy, 'actualCost'>>

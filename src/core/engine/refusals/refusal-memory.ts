@@ -1,7 +1,7 @@
 /** Remembers the refusals of one key: plain data without I/O, one for each status of the `StatusCache`. */
 import { countWanted, findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
-import type { Complete } from '../../runtime/names.ts'
+import type { Complete } from '../../runtime/lists.ts'
 
 /** Retry-After is never shorter, so a caller that obeys it does not notice. */
 const SPAN_MS = 1_000

@@ -3,7 +3,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.
 import type { UntoldReason } from '../../model/cost.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
-import type { Complete } from '../../runtime/names.ts'
+import type { Complete } from '../../runtime/lists.ts'
 
 /** Observes what the stages around a store do, and what is not known in the end. */
 export interface StageWatch {

@@ -1,6 +1,7 @@
 /** The Durable Object: runs one machine on its storage, one call after the other, and its alarm. */
+
+import { createSteadyClock } from '../../runtime/clocks.ts'
 import { waitAtMost } from '../../runtime/sleep.ts'
-import { createSteadyClock } from '../../runtime/steady-clock.ts'
 import { type LimitMachine, openMachine } from './limit-machine.ts'
 import {
   hasTable,
