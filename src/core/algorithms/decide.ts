@@ -161,7 +161,7 @@ const FREE = { penaltyMs: 0 }
  * @param isRefusal true if the charge refuses by its limits, and the refusal counts
  * @returns the rest of the penalty, 0 without one; and a new state to store
  */
-export function penalize(
+function penalize(
   charge: StoreCharge,
   known: PenaltyState | undefined,
   isRefusal: boolean,

@@ -81,7 +81,7 @@ export type Unit = keyof typeof UNIT_MS
 
 /** With larger limits, totals could exceed the integers that Lua and JavaScript share. */
 const MAX_LIMIT = 4_294_967_295
-export const MAX_WINDOW_MS = 53 * UNIT_MS.w
+const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
 export const LIMITS_EXPECTED = 'limits such as "10/1s, 120/1m"'
 

@@ -41,7 +41,7 @@ export type Written =
   | { readonly kind: 'too-large' | 'malformed'; readonly version: number }
 
 export const MAX_DOCUMENT_BYTES = 1_048_576
-export const MAX_NOTE_CHARACTERS = 500
+const MAX_NOTE_CHARACTERS = 500
 export const KEPT_VERSIONS = 20
 
 /** One small document with versions, which operators write and every isolate reads. It does not expire. */

@@ -34,7 +34,7 @@ const pairParts = mapNames(PAIR_KIND_NAMES, (kind) => {
   return describe(pairs, `Its ${noun}s, by ${name}.`)
 })
 
-export const callerParts = {
+const callerParts = {
   token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
   ip: v.optional(describe(v.string(), 'Its address.')),
   ...pairParts,

@@ -42,7 +42,7 @@ export const COUNT_NAMES = {
   mirror: (name: MirrorCount) => `mirror ${name}`,
 } as const
 
-export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
+const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
 
 /** Labels are names of policies, their patterns and outcomes: no more series than a configuration has. */
 const METRICS = {

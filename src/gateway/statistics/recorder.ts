@@ -32,7 +32,7 @@ export interface RecorderOptions {
 const NOTHING_KNOWN = { method: null, route: null, policy: null, digest: null, rule: null, country: null }
 
 /** An isolate sends what it has counted at most this often. */
-export const FLUSH_INTERVAL_MS = 20_000
+const FLUSH_INTERVAL_MS = 20_000
 /** A failed flush is tried once more by the same request, which the platform ends 30 s after its response. */
 const RETRY_AFTER_MS = 2_000
 /** A request that is so late to send was ended by the platform. */

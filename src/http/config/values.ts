@@ -116,8 +116,8 @@ export function parseHeaderOrClaim(text: string) {
   return source?.kind === 'header' || source?.kind === 'claim' ? source : undefined
 }
 
-export const HEADER_EXPECTED = '"header:<name>"'
-export const ACTUAL_COST_EXPECTED =
+const HEADER_EXPECTED = '"header:<name>"'
+const ACTUAL_COST_EXPECTED =
   '"header:<name>", "json:</pointer>", "bytes", "bytes:request" or "ms", or a table of these with weights'
 
 /** Reads one term, or a table of terms with the units that each counts. */
@@ -150,7 +150,7 @@ function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | u
   return isWhole ? { kind, name: parts.join('|'), paths, isOptional, weight } : undefined
 }
 
-export const UNTOLD_EXPECTED = `an integer from 0 to ${MAX_COST}, or a share of what is measured, such as "bytes/4"`
+const UNTOLD_EXPECTED = `an integer from 0 to ${MAX_COST}, or a share of what is measured, such as "bytes/4"`
 
 /** Reads units, or what they are estimated by. */
 export const untold = () => v.union([integer(0, MAX_COST), parsed(UNTOLD_EXPECTED, parseShare)], UNTOLD_EXPECTED)
@@ -161,7 +161,7 @@ function parseShare(text: string): MeasureTerm | undefined {
   return isMeasureKind(kind) ? { kind, weight: 1 / Number(divisor) } : undefined
 }
 
-export const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`
+const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`
 
 /** Reads units, or what of a request tells them. */
 export const cost = () =>

@@ -46,7 +46,7 @@ const onOrOff = () =>
 const jwtName = () => matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
 
 /** How to make the schema of each, and what it is by default: a Worker makes only those of the variables that are set. */
-export const variables = {
+const variables = {
   /**
    * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL
    * @example https://api.example.com

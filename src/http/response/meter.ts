@@ -16,7 +16,7 @@ import { createMemberReader } from './read-members.ts'
 export const MAX_READ_ON_MS = 30_000
 
 /** Measured costs are charged in steps of this length. */
-export const STEP_MS = 5_000
+const STEP_MS = 5_000
 
 /** RFC 9110 §15.3.7: a range of the body, which may cut a number off. */
 const PARTIAL_CONTENT = 206
