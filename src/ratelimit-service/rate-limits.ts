@@ -1,4 +1,4 @@
-/** The configuration of the reference server, and ours beside it: domains, and in each a tree of descriptors. */
+/** The configuration of the reference server, with our additions: domains, and in each a tree of descriptors. */
 import type { Node } from 'yaml'
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../core/model/limits.ts'

@@ -4,7 +4,7 @@ import { listNames } from '../runtime/lists.ts'
 /** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
 export type CostTerm = { readonly weight: number } & (
   | { readonly kind: 'header'; readonly name: string }
-  /** A number in JSON, in whatever form that is sent; at the first of several places that has one. */
+  /** A number in JSON, in any form of it; at the first of several paths that has one. */
   | {
       readonly kind: 'json'
       readonly name: string

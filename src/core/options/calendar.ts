@@ -111,7 +111,7 @@ export function openCalendar(unit: CalendarUnit, timeZone = 'UTC', starts = 1): 
     starts,
     findEnds(nowMs) {
       const [startMs = Number.POSITIVE_INFINITY, endMs = 0] = ends
-      // Intl takes microseconds, so it is asked once a window.
+      // Intl takes microseconds, so it is called once a window.
       if (nowMs < startMs || nowMs >= endMs) ends = computeEnds(nowMs)
       return ends
     },

@@ -45,7 +45,7 @@ type FindWrongSource<Text extends string> = Text extends `${infer First}+${infer
     ? never
     : Trim<Text>
 
-/** Limits, if they can be right, or else a text that says what is wrong. `Window` are windows beside those of a length. */
+/** Limits, if they can be right, or else a text that says what is wrong. `Window` are windows other than those of a length. */
 export type CheckedText<Text extends string, Window extends CalendarUnit = never> = Text extends unknown
   ? IsKnown<Text> extends false
     ? Text

@@ -20,7 +20,7 @@ export type OptionErrorCode =
 /** A wrong variable, option or argument. Its message is one line, and shows no value that may be secret. */
 export class OptionError extends TypeError {
   override readonly name = 'OptionError'
-  /** The same as long as the mistake is of the same kind, whatever the message says. */
+  /** The same as long as the mistake is of the same kind, even if the message changes. */
   readonly code: OptionErrorCode
   /** Where it stands, such as `policies[0].limits`. */
   readonly option: string

@@ -134,7 +134,7 @@ export class UpstreamHealth {
       cell.busyMs = 0
       cell.overloadShare *= OVERLOAD_DECAY
     }
-    // An overload that no response signals any more is over, whatever the cells remember.
+    // An overload that no response signals any more is over, even if the cells remember it.
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0

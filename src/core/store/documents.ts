@@ -51,7 +51,7 @@ export interface DocumentStore {
    * out. @throws {StoreError}
    */
   read(known?: VersionId): Promise<StoredDocument | undefined>
-  /** Work after a reading for which nobody waits. */
+  /** Work after a reading, for which no response waits. */
   afterRead?(): Promise<void>
   /** @returns undefined if that version is not kept. @throws {StoreError} */
   readVersion(version: number): Promise<StoredDocument | undefined>

@@ -8,7 +8,7 @@ import { readShards } from './shards.ts'
 import { parseJson } from './values.ts'
 import { createSchema, toOptionError, VARIABLES } from './variables.ts'
 
-/** Reads whatever any gateway has. */
+/** Reads the variables of any gateway. */
 export const ALL_READERS: MoreReaders = { readCalendarLimits, readShards }
 
 /** Replaces invalid limits and tables, so that they are not reported as missing. */
@@ -77,7 +77,7 @@ type RawTable = Readonly<Record<string, unknown>>
 function isInduced({ path: [index, key, plan], message }: OptionError, env: Environment, rest: Environment): boolean {
   const [before, after] = [env, rest].map(({ POLICIES }) => readTables(POLICIES)?.[index as number])
   const changed = Object.keys(before ?? {}).filter((key) => key !== 'name' && before?.[key] !== after?.[key])
-  // Each plan has limits of its own, whatever those of others were.
+  // Each plan has limits of its own, also if those of others were wrong.
   if (key === 'limits' && plan !== undefined) return false
   // Its plan was left out for its limits.
   if (key === 'default_plan') return Object.hasOwn(readPlans(before) ?? {}, `${before?.default_plan}`)

@@ -39,7 +39,7 @@ export interface PolicyDefaults {
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   /** Tells the plan, for policies that have no `plan` of their own. */
   readonly plan?: IdentitySource | undefined
-  /** The plan of limits that are given beside plans. */
+  /** The plan of limits that are given in addition to plans. */
   readonly byDefault?: string | undefined
   /** Tells for policies without `failures` of their own which responses fail. */
   readonly isFailure?: IsFailure | undefined

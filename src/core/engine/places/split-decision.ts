@@ -119,7 +119,7 @@ class SplitDecision {
     return { ...plan.conclude(granted), ...(granted === 0 && { isProvisional: true }) }
   }
 
-  /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
+  /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nothing. */
   async #giveBack({ call, decision: { granted: charged, nowMs } }: Taken, granted: number): Promise<void> {
     const { store } = call.place
     const charges = call.charges.filter((charge) => !isChargedLater(charge))

@@ -78,7 +78,7 @@ export class SplitPlan {
   /** @returns places that are charged at once, one round after the other */
   planRounds(permits: number): (readonly AnsweringPlace[])[] {
     const ranked = this.places.map((place) => ({ place, ...this.#rank(place, permits) }))
-    // Nobody is likely to refuse where there is room to spare.
+    // No place is likely to refuse where there is room to spare.
     if (ranked.every(({ order, share }) => order === LAST && share >= SHARE_TO_SPARE)) return [this.places]
     return ranked.sort((a, b) => a.order - b.order || a.share - b.share).map(({ place }) => [place])
   }

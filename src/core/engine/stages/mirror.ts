@@ -141,7 +141,7 @@ class Mirror {
     }
   }
 
-  /** Mirrors a charge, whatever remains there, and compares the limits before it. */
+  /** Mirrors a charge, even if less remains there, and compares the limits before it. */
   #followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { action, leaseMs } = request
     const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))

@@ -39,7 +39,7 @@ export async function decideSome<C extends StoreCharge>(
   isDecided: (charge: C) => boolean,
   context?: CallContext,
 ): Promise<Decision> {
-  // Asked once: what it goes by may change during the call.
+  // Called once for each: what it goes by may change during the call.
   const decided = new Set(request.charges.filter(isDecided))
   const decision = await store.decide({ ...request, charges: [...decided] }, context)
   const usages = decision.usage.values()

@@ -122,7 +122,7 @@ export class DurableObjectStore implements Store {
   }
 
   /**
-   * @param mustStop whether nothing more is to be asked
+   * @param mustStop tells that no more calls are to be made
    * @throws {StoreError} what was reserved must then be cancelled
    */
   async #negotiate(negotiation: Negotiation, mustStop: () => boolean): Promise<Conclusion> {

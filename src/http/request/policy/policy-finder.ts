@@ -22,7 +22,7 @@ export interface Match {
   readonly isCertain: boolean
 }
 
-/** Matches whatever is requested. */
+/** Matches every request. */
 export const EVERY_REQUEST: Pattern = { method: '*', path: '/*' }
 
 export class PolicyFinder {
