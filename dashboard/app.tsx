@@ -1,7 +1,7 @@
 /** The page: its session, its views, and what no view may hide. */
 import type { ComponentChild } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { listNames } from '../src/core/runtime/names.ts'
+import { listNames } from '../src/core/runtime/lists.ts'
 import type { Policies, Status } from './answers.ts'
 import { ask, type Problem } from './api.ts'
 import { Plain } from './parts/plain.tsx'

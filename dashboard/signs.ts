@@ -1,5 +1,5 @@
 /** The lines on top of Overview: each says what is known, and says so where something is not known. */
-import { listNames } from '../src/core/runtime/names.ts'
+import { listNames } from '../src/core/runtime/lists.ts'
 import type { Counted, Numbers, Policies, Status } from './answers.ts'
 import { findLast, sumRefused, sumTotal } from './figures.ts'
 import { describeMinute, formatCount, formatShare, formatSpan, formatStore } from './words.ts'

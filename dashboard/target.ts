@@ -1,7 +1,7 @@
 /** Callers as operators name them, read by the same code as the options of the command. */
 
 import { type CallerKind, PAIR_KIND_NAMES, SOURCE_KINDS } from '../src/core/model/identity-source.ts'
-import { mapNames } from '../src/core/runtime/names.ts'
+import { mapNames } from '../src/core/runtime/lists.ts'
 import { collectClaims, readClaim, readPair } from '../src/gateway/callers/caller-in-text.ts'
 import { createTargetInput } from '../src/gateway/rules/target.ts'
 

@@ -1,5 +1,5 @@
 /**
- * The gateway in a Worker of your own: before your app, behind it, or beside it.
+ * The gateway in a Worker of your own: before your app, behind it, or next to it.
  * @module sluice/gateway
  */
 import type { ExecutionContext } from 'hono'

@@ -2,7 +2,7 @@
  * Writes what the tables of variables and of policy keys say into the files that repeat it: `npm run settings`. With
  * `--check`, only says which of them are stale.
  */
-import { mapNames } from '../src/core/runtime/names.ts'
+import { mapNames } from '../src/core/runtime/lists.ts'
 import { policyKeys } from '../src/http/config/policy-keys.ts'
 import { createSchemas } from '../src/http/config/values.ts'
 import { createSchema, SECRETS, VARIABLES } from '../src/http/config/variables.ts'

@@ -5,7 +5,7 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import { SOURCE_KINDS } from '../src/core/model/identity-source.ts'
 import { MAX_COST } from '../src/core/options/option-error.ts'
-import { listNames, mapNames } from '../src/core/runtime/names.ts'
+import { listNames, mapNames } from '../src/core/runtime/lists.ts'
 import { policyKeys } from '../src/http/config/policy-keys.ts'
 import { createSchemas } from '../src/http/config/values.ts'
 import { createSchema, SECRETS, VARIABLES } from '../src/http/config/variables.ts'

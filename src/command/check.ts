@@ -1,5 +1,7 @@
 /** `sluice check`: finds mistakes in a configuration, and explains what applies to a request. */
+
 import { Argument, Option } from '@commander-js/extra-typings'
+import { isEnforced } from '../core/model/policy.ts'
 import { type Explanation, explain } from './check/explain.ts'
 import { inspect, type LeveledFinding } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
@@ -88,7 +90,7 @@ function formatRequest(request: Explanation, terminal: Terminal): string[] {
   const { method, path, verdict, priority, policies } = request
   const counting = policies.filter((each) => 'key' in each)
   const rows = counting.map(({ penalty, mode, reserved, limits, cost, ...policy }) => ({
-    policy: mode === 'shadow' ? `${policy.policy} (shadow)` : policy.policy,
+    policy: isEnforced({ mode }) ? policy.policy : `${policy.policy} (${mode})`,
     limits: penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
     'counted by': policy.identity,
     cost: reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,

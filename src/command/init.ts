@@ -5,7 +5,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import manifest from '../../package.json' with { type: 'json' }
-import { listNames, mapNames } from '../core/runtime/names.ts'
+import { listNames, mapNames } from '../core/runtime/lists.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import { httpUrl, oneOf } from '../http/config/values.ts'
 import { CommandError, findCause } from './command-error.ts'
@@ -15,7 +15,7 @@ import { defineCommand } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
 const STORES = listNames(STORE_KINDS).filter((kind) => kind !== 'memory')
-type Store = (typeof STORES)[number]
+type StoreChoice = (typeof STORES)[number]
 
 export const init = defineCommand({
   name: 'init',
@@ -82,7 +82,7 @@ async function ask<Schema extends v.GenericSchema>(
 
 interface Answers {
   readonly api: string
-  readonly store: Store
+  readonly store: StoreChoice
   /** Versions or files from which npm installs the two packages. */
   readonly packages: Readonly<Record<'sluice' | 'sluice-command', string>>
 }

@@ -1,6 +1,6 @@
 /** `sluice policies`: shows, compares and pushes policies, and goes back to earlier versions. */
 import { Argument, Option } from '@commander-js/extra-typings'
-import { listNames } from '../core/runtime/names.ts'
+import { listNames } from '../core/runtime/lists.ts'
 import type { Revision } from '../core/store/documents.ts'
 import * as operations from '../gateway/admin/operations/policies.ts'
 import { rules as currentRules } from '../gateway/admin/operations/rules.ts'

@@ -1,4 +1,4 @@
-/** Reads policies from a file, whatever form it has. */
+/** Reads policies from a file in any of its forms. */
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
 import { validate } from '../gateway/admin/operations/policies.ts'

@@ -6,7 +6,7 @@ import { readInput, readJson } from '../gateway/api/read-input.ts'
 import { createGuard, HEADERS } from '../gateway/api/route.ts'
 import { createProblemResponse } from '../http/response/problem.ts'
 import { RequestError } from '../ratelimit-service/match-descriptors.ts'
-import { MAX_UINT32, type RateLimitResponse, UNITS, type Unit } from '../ratelimit-service/messages.ts'
+import { MAX_UINT32, type RateLimitResponse, type RateLimitUnit, UNITS } from '../ratelimit-service/messages.ts'
 import type { RateLimitServer } from '../ratelimit-service/server.ts'
 
 type RateLimitRoute = (request: Request) => Promise<Response | undefined>
@@ -18,7 +18,7 @@ const count = v.pipe(
   v.minValue(0),
 )
 const uint32 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_UINT32))
-const units = Object.keys(UNITS) as Unit[]
+const units = Object.keys(UNITS) as RateLimitUnit[]
 
 const ENTRY = v.strictObject({ key: v.optional(v.string(), ''), value: v.optional(v.string(), '') })
 const LIMIT = v.strictObject({ requestsPerUnit: v.optional(uint32, 0), unit: v.picklist(units) })

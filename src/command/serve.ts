@@ -9,9 +9,8 @@ import { Option } from '@commander-js/extra-typings'
 import type { getRequestListener } from '@hono/node-server'
 import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { OptionError } from '../core/options/option-error.ts'
-import { createHook } from '../core/runtime/create-hook.ts'
-import { consoleLog, throttle } from '../core/runtime/log.ts'
-import { listNames } from '../core/runtime/names.ts'
+import { listNames } from '../core/runtime/lists.ts'
+import { consoleLog, createHook, throttle } from '../core/runtime/log.ts'
 import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
 import type { App, DecisionHook, GatewayContext } from '../gateway/app/app.ts'
 import type { Config } from '../http/config/load-config.ts'
@@ -35,7 +34,7 @@ const DRAIN_MS = 10_000
 const DRAIN_EVERY_MS = 50
 /** Clients that keep a connection find processes that were added only when they connect anew. */
 const MAX_CONNECTION_AGE_MS = 300_000
-/** For so long, connections that are kept may be used once more. */
+/** Connections that are kept may be used once more for so long. */
 const GRACE_MS = 500
 /** Longer than proxies keep idle connections: they would send a request into one that is just being closed. */
 const KEEP_ALIVE_MS = 180_000

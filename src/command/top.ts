@@ -109,7 +109,7 @@ async function readServerState(connection: Connection) {
 
 type ServerState = Awaited<ReturnType<typeof readServerState>>
 
-interface Found extends Findings {
+interface ShownFindings extends Findings {
   readonly rules: ReturnType<typeof describeActive>
 }
 
@@ -117,7 +117,7 @@ function listUndecidedOf({ busiest, atLimit }: Findings): readonly string[] {
   return [...new Set([...busiest, ...atLimit].flatMap(({ undecided }) => undecided))]
 }
 
-function formatLook(name: string, server: ServerState, findings: Found, terminal: Terminal): string {
+function formatLook(name: string, server: ServerState, findings: ShownFindings, terminal: Terminal): string {
   const { keys, latencyMs, slowestMs, memoryBytes, memoryLimitBytes, memoryPolicy } = server
   const limit =
     memoryLimitBytes === null ? 'no limit' : `limit ${formatMebibytes(memoryLimitBytes)}, then ${memoryPolicy}`

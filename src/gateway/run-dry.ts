@@ -6,7 +6,7 @@ import { composeGateway } from './create-gateway.ts'
 /** The context of a request in runtimes that give none. */
 export const CONTEXT = { waitUntil() {}, passThroughOnException() {}, props: {} }
 
-/** Admits whatever is asked: see `lua/decide.lua` for the arguments and the reply. */
+/** Admits every request: see `lua/decide.lua` for the arguments and the reply. */
 async function admit(_script: string, _keys: string[], args: (string | number)[]): Promise<number[]> {
   const reply = [1, 1]
   for (let at = 3; at < args.length; ) {

@@ -4,8 +4,8 @@ import { type Charge, formatKey } from '../core/model/charge.ts'
 import type { Policy } from '../core/model/policy.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { createDigest, type Digest } from '../core/runtime/digest.ts'
+import { drawNumber } from '../core/runtime/hash.ts'
 import { Lru } from '../core/runtime/lru.ts'
-import { drawNumber } from '../core/runtime/random.ts'
 import { findMaxCost, type LimiterPolicy, type PlanTerms, toTerms } from './policies.ts'
 
 /** Distinguishes callers: a text, or several, as in the gateway (`['token', value]`). */

@@ -22,7 +22,7 @@ import {
   type PenaltyOptions,
 } from '../core/options/policy-options.ts'
 import { type Fail, readLimits, readPenalty } from '../core/options/read-limits.ts'
-import { listNames } from '../core/runtime/names.ts'
+import { listNames } from '../core/runtime/lists.ts'
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
@@ -45,7 +45,7 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
    */
   readonly mode?: PolicyMode | undefined
   /**
-   * What decides while the store gives no answer.
+   * Decides while the store gives no answer.
    * @default that of the limiter
    * @example 'closed'
    */
@@ -54,6 +54,8 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
 
 /**
  * Limits exactly: no window of that length ever holds more than its limit. Any number of limits.
+ * - Pro: it holds at every moment, and a refusal says to the millisecond when the same succeeds.
+ * - Con: it keeps an entry for each admission in the longest window, so a limit above 100,000 needs `allowLargeLog`.
  * @example slidingWindow('10/1s, 120/1m')
  * @throws {OptionError} for anything but limits
  */
@@ -65,7 +67,9 @@ export function slidingWindow<LimitsText extends string>(
 }
 
 /**
- * The same as `slidingWindow`, kept as a sorted set: for Redis before 6.2, which lacks `XADD … MINID`, at eight times the memory.
+ * The same as `slidingWindow`, kept as a sorted set.
+ * - Pro: it works with Redis before 6.2, which lacks `XADD … MINID`.
+ * - Con: it takes eight times the memory, and more billed commands.
  * @example sortedSet('10/1s')
  * @throws {OptionError} for anything but limits
  */
@@ -78,6 +82,8 @@ export function sortedSet<LimitsText extends string>(
 
 /**
  * A bucket that is refilled continuously, at the rate of its one limit.
+ * - Pro: it slows callers down in place of stopping them, allows bursts of a chosen size, and keeps one small state.
+ * - Con: one limit only; after a pause, a window may hold the burst and what is refilled meanwhile.
  * @param burst units that it holds; its limit if left out
  * @example tokenBucket('10/1s', { burst: 50 })
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
@@ -90,7 +96,9 @@ export function tokenBucket<LimitsText extends string>(
 }
 
 /**
- * Windows aligned to the clock, such as each whole minute. Around their boundaries, up to twice the limit passes.
+ * Windows aligned to the clock, such as each whole minute.
+ * - Pro: it is what contracts per calendar minute say, and keeps one small state, whatever the limit.
+ * - Con: around a boundary, up to twice the limit passes; days are those of UTC.
  * @example fixedWindow('100/1m')
  * @throws {OptionError} for anything but limits
  */
@@ -101,6 +109,8 @@ export function fixedWindow<LimitsText extends string>(limits: CheckedText<Limit
 /**
  * Budgets for long windows, each of which begins at its first use: of a length, such as `30d`, or a `day`, `week` (from
  * Monday), `month` or `year` of the calendar.
+ * - Pro: it keeps one small state for all of its windows, whatever the limits.
+ * - Con: around the end of a window, up to twice the limit passes, and who has used a budget waits for its end.
  * @param timeZone IANA name of the time zone of the calendar; UTC if left out
  * @param starts day on which months begin, 1 to 31, or the last one of a shorter month; 1 if left out
  * @example quota('1000/day, 10000/month', { timeZone: 'Europe/Berlin' })
@@ -115,6 +125,8 @@ export function quota<LimitsText extends string>(
 
 /**
  * Admits this many at once: `hold` takes a slot, until it is released.
+ * - Pro: it limits slow work, such as uploads and model calls, which a number of requests in a window does not.
+ * - Con: each release is a call of its own, and a slot that a crash leaves behind is taken until `slotTtl` is over.
  * @param slotTtl time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
  * @example concurrency(20, { slotTtl: '30s' })
  * @throws {OptionError} for anything but an integer from 1 to 999,999
@@ -166,7 +178,7 @@ function checkOwnOptions(prefix: string, options: OwnOptions): void {
 
 /** A policy of a limiter. */
 export interface LimiterPolicy extends Policy {
-  /** What each plan changes in a charge. */
+  /** Each plan changes these terms of a charge. */
   readonly termsByPlan?: ReadonlyMap<string, PlanTerms> | undefined
   /** Reads other limits over the same windows. @param option where they stand @throws {OptionError} */
   readonly readOther?: (option: string, text: string) => Pick<Policy, 'limits' | 'burst'>

@@ -70,12 +70,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
 
 type Use = ExpiringStates['use']
 
-/** Of stores in memory. */
+/** Stores in memory, and how each is used. */
 const USES = new WeakMap<LimiterStore, Use>()
 
-/** So many limiters in a row, made at one place for one request each, are no start of a program and no test. */
+/** More limiters in a row, made by one line for one request each, are no start of a program and no test. */
 const MAX_UNUSED = 100
-/** By the place where they were made: the uses of the last ones. */
+/** Each line that makes limiters, and the uses of the last ones. */
 const MADE = new Lru<Use[]>(1_000)
 let isWarned = false
 
@@ -206,7 +206,7 @@ export function refuseSharedNames<Counted extends Policy>(
   }
 }
 
-/** What one module makes at once are limiters of their own; in production, no module is loaded again. */
+/** Limiters that one module makes at once are different ones; in production, no module is loaded again. */
 function isReloaded(before: Counting, after: Counting): boolean {
   const { process } = globalThis as { process?: { readonly env?: { readonly NODE_ENV?: string } } }
   return process?.env?.NODE_ENV !== 'production' && !before.isNew && before.place === after.place

@@ -1,4 +1,4 @@
-/** What a middleware has counted of a caller, for the application: reads it, and resets it. */
+/** Reads and resets what a middleware has counted of a caller, for the application. */
 import type { Engine } from '../core/engine/engine.ts'
 import type { RequestCharge } from '../core/model/charge.ts'
 import { formatSource, isShared } from '../core/model/identity-source.ts'
@@ -19,7 +19,7 @@ import { type LimiterDecision, toDecision } from '../library/decision.ts'
  * `user.id` or an address; or a list with kinds, such as `['ip', address]` for a caller without identity; or one of
  * these for each policy that is meant, by its name.
  */
-export interface Counts {
+export interface CallerCounts {
   /**
    * Deletes the counts of an identity at once, and penalties.
    * @example await limited.reset(user.id)
@@ -37,7 +37,7 @@ export interface Counts {
 
 type CountingOptions = Pick<RequestChargeBuilderOptions, 'policies' | 'keyPrefix' | 'identitySecret' | 'ipv6Prefix'>
 
-export function createCounts(options: CountingOptions, engine: Engine, log: Log): Counts {
+export function createCounts(options: CountingOptions, engine: Engine, log: Log): CallerCounts {
   const { keyPrefix, identitySecret, ipv6Prefix } = options
   const policies = options.policies.filter(({ limits }) => limits.length > 0)
   const names = policies.map(({ name }) => name).join(', ')

@@ -3,7 +3,7 @@ import { checkFunction } from '../core/options/check-options.ts'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import type { RateLimit } from '../http/request/rate-limit.ts'
-import type { Counts } from './counts.ts'
+import type { CallerCounts } from './counts.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'
 
@@ -46,7 +46,7 @@ export function limit<
 >(
   handler: FetchHandler<Req, Rest>,
   options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>,
-): ((request: Req, ...rest: Rest) => Promise<Response>) & Counts {
+): ((request: Req, ...rest: Rest) => Promise<Response>) & CallerCounts {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options
   if (waitUntil !== undefined) checkFunction('waitUntil', waitUntil)

@@ -2,7 +2,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import type { RateLimit } from '../http/request/rate-limit.ts'
-import type { Counts } from './counts.ts'
+import type { CallerCounts } from './counts.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'
 
@@ -32,7 +32,7 @@ export function sluice<
   PlansText extends string = string,
 >(
   options: HonoOptions<E> & CheckedLimits<LimitsText, PlansText> & CheckedBy<ByText>,
-): MiddlewareHandler<{ Variables: RateLimitVariables }> & Counts {
+): MiddlewareHandler<{ Variables: RateLimitVariables }> & CallerCounts {
   // That it is a table is checked below.
   const onLimited = options?.onLimited
   const { respond, counts } = createRespond(options, {

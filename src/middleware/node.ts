@@ -3,7 +3,7 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
-import type { Counts } from './counts.ts'
+import type { CallerCounts } from './counts.ts'
 import {
   createAdmit,
   type HeaderMethods,
@@ -42,7 +42,7 @@ export interface KoaParts {
 
 /** Middleware of Express, Connect and `@fastify/middie`; a hook `onRequest` of Fastify; middleware of Koa. */
 export interface NodeMiddleware<Req extends AnySubject = IncomingMessage, Res extends AnyResponse = ServerResponse>
-  extends Counts {
+  extends CallerCounts {
   (request: object, reply: FastifyParts, done: (error?: Error) => void): void
   (context: KoaParts, next: () => Promise<unknown>): unknown
   (request: Req, response: Res, next: (error?: Error) => unknown): void

@@ -1,4 +1,4 @@
-/** What a middleware notices of how it is used: each once, since a program that means it goes on so. */
+/** Warns of how a middleware is used: of each mistake once, since a program that means it goes on so. */
 import type { Log, LogEvent } from '../core/runtime/log.ts'
 import { createAddressReader, type TrustProxy } from '../http/request/identity/address-reader.ts'
 

@@ -12,7 +12,7 @@ import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
-/** What nginx logs: nobody sees it. */
+/** nginx logs this status, which no client sees. */
 const CLIENT_CLOSED_REQUEST = 499
 
 /** The differences between the two. Functions get the arguments that the application's own get. */

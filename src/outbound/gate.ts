@@ -4,14 +4,14 @@
  */
 import { Pace } from './pace.ts'
 import type { Report } from './read-limits.ts'
-import { ReportedLimit } from './reported-limit.ts'
+import { LearnedLimit } from './reported-limit.ts'
 import { type SentCall, SentCalls } from './sent-calls.ts'
 
 /** Why calls wait: `start` is for an answer of a server of which nothing is known. */
 export type HoldReason = 'limiter' | 'start' | 'refusal' | 'report'
 
 export interface Hold {
-  /** By the clock; an answer may end it before. */
+  /** The clock ends it then; an answer may end it before. */
   readonly untilMs: number
   readonly reason: HoldReason
 }
@@ -43,8 +43,8 @@ export class Gate {
   readonly #options: GateOptions
   readonly #sent = new SentCalls()
   readonly #pace: Pace
-  /** In the order in which they were last reported. */
-  readonly #limits = new Map<string, ReportedLimit>()
+  /** The one that was last reported comes last. */
+  readonly #limits = new Map<string, LearnedLimit>()
   /** Unanswered calls that hold others up, in the order in which they were sent. */
   readonly #recent = new Set<SentCall>()
   #maxRecent: number
@@ -117,7 +117,7 @@ export class Gate {
   #update({ limits }: Report, call: SentCall, nowMs: number): void {
     for (const report of limits) {
       const id = report.name ?? String(report.limit)
-      const limit = this.#limits.get(id) ?? new ReportedLimit(this.#sent, this.#options.maxPauseMs)
+      const limit = this.#limits.get(id) ?? new LearnedLimit(this.#sent, this.#options.maxPauseMs)
       limit.update(report, call, nowMs)
       this.#limits.delete(id)
       this.#limits.set(id, limit)

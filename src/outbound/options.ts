@@ -150,7 +150,7 @@ export interface ObservedCall {
   /** `started`, the code of its `OutboundError`, or `failed`: its signal was aborted, or the limiter has thrown. */
   readonly outcome: 'started' | OutboundErrorCode | 'failed'
   readonly cost: number
-  /** As that of `OutboundError`. */
+  /** The same as that of `OutboundError`. */
   readonly retryAfterMs: number | undefined
   /** Milliseconds that it has waited. */
   readonly durationMs: number

@@ -2,8 +2,7 @@
 import { checkFunction, checkOptions, checkSignal } from '../core/options/check-options.ts'
 import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
-import { createHook } from '../core/runtime/create-hook.ts'
-import { consoleLog, throttle as throttleLog } from '../core/runtime/log.ts'
+import { consoleLog, createHook, throttle as throttleLog } from '../core/runtime/log.ts'
 import { systemClock } from './clock.ts'
 import type { Answer } from './lanes.ts'
 import {

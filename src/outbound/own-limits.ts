@@ -53,7 +53,7 @@ export function createOwnLimiter({ limiter, limits: text }: OwnLimits, clock: Cl
   return {
     takeNow,
     take: async (identity, { cost = 1 } = {}) => takeNow(identity, cost),
-    /** As `applyActualCosts()`: what was charged too much stays, and nothing costs more than the largest limit. */
+    /** Works as `applyActualCosts()`: what was charged too much stays, and nothing costs more than the largest limit. */
     async settle(identity, { charged }, units) {
       const more = Math.min(units, maxLimit) - charged
       const nowMs = clock.now()

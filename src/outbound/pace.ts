@@ -105,7 +105,7 @@ export class Pace {
     }
   }
 
-  /** What was admitted, in the time from the first of these calls until the end of the pause. */
+  /** Finds the window: the time from the first of the calls that were admitted until the end of the pause. */
   #findWindow({ call, pauseMs }: Refusal, nowMs: number): number {
     // A call that has no answer yet was admitted if refusals do not take as long.
     const admitted = [...this.#sent.list(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)].filter(

@@ -9,7 +9,7 @@ import { MAX_TRIP_MS } from './window.ts'
 export interface ServerLimit {
   /** Tells limits of the same number apart. Default: a limit is known by its number. */
   readonly name?: string | undefined
-  /** What is counted instead of calls, such as tokens: the first report shows how many a call takes. */
+  /** Units that are counted instead of calls, such as tokens: the first report shows how many a call takes. */
   readonly unit?: string | undefined
   /** Units in a window, or a bucket's capacity: an integer from 1. */
   readonly limit?: number | undefined
@@ -22,7 +22,7 @@ export interface ServerLimit {
   readonly refillPerS?: number | undefined
 }
 
-/** What a response says about limits. */
+/** The limits that a response reports. */
 export interface Report {
   readonly limits: readonly ServerLimit[]
   /** The server's own name for what the limits are of. */

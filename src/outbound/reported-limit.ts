@@ -29,7 +29,7 @@ interface Seen {
  */
 type Order = 'first' | 'late' | 'together' | 'same' | 'next'
 
-export class ReportedLimit {
+export class LearnedLimit {
   readonly #sent: SentCalls
   readonly #maxPauseMs: number
   #limit = 0
@@ -38,7 +38,7 @@ export class ReportedLimit {
   #reportedAtMs = 0
   /** A bucket's. */
   #refillPerMs: number | undefined
-  /** As reported, or the longest that was seen; 0 if nothing is known, and for a bucket. */
+  /** The reported window, or the longest that was seen; 0 if nothing is known, and for a bucket. */
   #windowMs = 0
   /** It was reported, or seen from the beginning. */
   #isWindowKnown = false
@@ -118,7 +118,7 @@ export class ReportedLimit {
     return Math.min(ms + this.#sent.spreadMs, this.#reportedAtMs - 1)
   }
 
-  /** What was in the bucket, with what has come and gone since. */
+  /** Finds how full the bucket is: its content then, with what has come and gone since. */
   #findLevel(refillPerMs: number, { remaining, call: reporter }: Seen, perUnit: number, nowMs: number): number {
     let level = Math.max(0, remaining - perUnit * this.#countUnanswered(reporter))
     let atMs = reporter.atMs

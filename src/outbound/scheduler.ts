@@ -1,6 +1,6 @@
 /** Starts the calls to a server in their order, as its limits and those of a limiter allow. */
 import { PRIORITIES } from '../core/model/policy.ts'
-import { addAbortListener } from '../core/runtime/abort-listeners.ts'
+import { addAbortListener } from '../core/runtime/sleep.ts'
 import { ChargedLimiter } from './charged-limiter.ts'
 import type { Clock } from './clock.ts'
 import type { Hold } from './gate.ts'

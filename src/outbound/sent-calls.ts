@@ -21,7 +21,7 @@ const MAX_SPREAD_MS = 500
 const FORGOTTEN_SHARE = 0.02
 
 export class SentCalls {
-  /** In the order in which they were sent. */
+  /** The first that was sent comes first. */
   #calls: SentCall[] = []
   #added = 0
   last: SentCall | undefined

@@ -1,4 +1,4 @@
-/** What a server names its limits for, such as GitHub's `search`, by the routes of which it said so. */
+/** Remembers which resource, such as GitHub's `search`, a server named for which routes. */
 
 /** A path's first segments say what it is about; those that follow are mostly names. */
 const MAX_SEGMENTS = 3

@@ -1,6 +1,8 @@
 /** Charges the descriptors of a request: all of them or none, or each by itself. The second step of a decision. */
+
 import type { Engine, EngineDecision } from '../core/engine/engine.ts'
 import type { Charge } from '../core/model/charge.ts'
+import { isEnforced } from '../core/model/policy.ts'
 import { type Degradation, type ReportedLimit, reportLimits } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
 import type { Config } from '../http/config/load-config.ts'
@@ -190,7 +192,7 @@ function nameOf({ key, mode, plan, cost }: DescriptorCharge): string {
 }
 
 function isStricter({ charge, policy }: CountedDescriptor, other: CountedDescriptor): boolean {
-  if (charge.mode !== other.charge.mode) return charge.mode === 'enforce'
+  if (charge.mode !== other.charge.mode) return isEnforced(charge)
   return findMaxCost([policy]) < findMaxCost([other.policy])
 }
 

@@ -2,8 +2,10 @@
  * Decides a request: matches its descriptors, charges them, reports. It is OVER_LIMIT if a descriptor is over a limit that
  * is no quota, or if it has quotas and all of them are full; what is in shadow mode is never over.
  */
+
 import type { DecisionWatch } from '../core/engine/decision-watch.ts'
-import { toLimitStatus } from '../core/model/verdict.ts'
+import { isEnforced } from '../core/model/policy.ts'
+import { DEGRADATIONS, toLimitStatus } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
 import type { Config } from '../http/config/load-config.ts'
 import type { ObservedRequest } from '../http/request/rate-limit.ts'
@@ -44,12 +46,12 @@ export function createRequestDecider(options: RequestDeciderOptions) {
     const { statuses, limits, headers } = report(matched, outcomes, degraded)
     const source = findSource?.(charges, degraded)
     if (source) {
-      const waitsMs = limits.map(({ policy, retryAfterMs }) => (policy.mode === 'enforce' ? retryAfterMs : 0))
+      const waitsMs = limits.map(({ policy, retryAfterMs }) => (isEnforced(policy) ? retryAfterMs : 0))
       const retryAfterMs = Math.max(0, ...waitsMs)
       const costs: Record<string, number> = {}
       for (const { policy, hits } of matched.counted) costs[policy.name] = (costs[policy.name] ?? 0) + hits
       watch?.onDecision({
-        outcome: !isOver ? 'admitted' : degraded === 'closed' ? 'unavailable' : 'limited',
+        outcome: !isOver ? 'admitted' : degraded && DEGRADATIONS[degraded].refusesAll ? 'unavailable' : 'limited',
         limits: limits.map(toLimitStatus),
         ...(isOver && retryAfterMs > 0 && { retryAfterMs }),
         ...(degraded && { degraded }),

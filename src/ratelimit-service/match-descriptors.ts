@@ -65,7 +65,7 @@ export function createMatcher({ config, note }: MatcherOptions) {
     if (descriptors.length === 0) throw new RequestError('expected at least one descriptor')
     if (!domains.has(domain)) noteUnknown(domain)
     const matches = descriptors.map((descriptor, index) =>
-      explainAt(index, () => findRateLimit(domains, domain, descriptor, config.onStoreError)),
+      toRequestError(index, () => findRateLimit(domains, domain, descriptor, config.onStoreError)),
     )
     const replaced = new Set(matches.flatMap((match) => match?.rateLimit.replaces ?? []))
     const unlimited: MatchedDescriptor[] = []
@@ -114,7 +114,7 @@ export function createMatcher({ config, note }: MatcherOptions) {
   }
 }
 
-function explainAt<Value>(index: number, work: () => Value): Value {
+function toRequestError<Value>(index: number, work: () => Value): Value {
   try {
     return work()
   } catch (error) {

@@ -16,14 +16,14 @@ export const UNITS = {
   WEEK: { number: 7, windowMs: 604_800_000, limits: '1w' },
 } as const
 
-export type Unit = keyof typeof UNITS
+export type RateLimitUnit = keyof typeof UNITS
 
 export const MAX_UINT32 = 2 ** 32 - 1
 
 export interface Descriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[]
-  readonly limit: { readonly requestsPerUnit: number; readonly unit: Unit | 'UNKNOWN' | number } | null
-  /** In place of that of the request; 0 asks without a charge. */
+  readonly limit: { readonly requestsPerUnit: number; readonly unit: RateLimitUnit | 'UNKNOWN' | number } | null
+  /** Replaces that of the request; 0 asks without a charge. */
   readonly hitsAddend: { readonly value: number } | null
   readonly isNegativeHits: boolean
 }
@@ -39,7 +39,11 @@ export type Code = 'OK' | 'OVER_LIMIT'
 
 export interface DescriptorStatus {
   readonly code: Code
-  readonly currentLimit?: { readonly name: string; readonly requestsPerUnit: number; readonly unit: Unit | 'UNKNOWN' }
+  readonly currentLimit?: {
+    readonly name: string
+    readonly requestsPerUnit: number
+    readonly unit: RateLimitUnit | 'UNKNOWN'
+  }
   readonly limitRemaining?: number
   readonly durationUntilReset?: { readonly seconds: number; readonly nanos: number }
 }
@@ -64,7 +68,7 @@ function createPackage(name: string, nested: object): object {
   return name.split('.').reduceRight((inner, part) => ({ nested: { [part]: inner } }), { nested } as object)
 }
 
-/** For `fromJSON` of `@grpc/proto-loader`. */
+/** `fromJSON` of `@grpc/proto-loader` reads it. */
 export const RATE_LIMIT_SERVICE = createPackage('envoy.service.ratelimit.v3', {
   RateLimitService: {
     methods: { ShouldRateLimit: { requestType: 'RateLimitRequest', responseType: 'RateLimitResponse' } },

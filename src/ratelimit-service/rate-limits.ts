@@ -1,4 +1,4 @@
-/** The configuration of the reference server, and ours beside it: domains, and in each a tree of descriptors. */
+/** The configuration of the reference server, with our additions: domains, and in each a tree of descriptors. */
 import type { Node } from 'yaml'
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../core/model/limits.ts'
@@ -7,10 +7,10 @@ import { OptionError } from '../core/options/option-error.ts'
 import { MAX_LOG_ENTRIES } from '../core/options/read-limits.ts'
 import type { CountingPolicy } from '../http/response/rate-limit-headers.ts'
 import { readPolicy } from '../library/policies.ts'
-import { type Descriptor, UNITS, type Unit } from './messages.ts'
+import { type Descriptor, type RateLimitUnit, UNITS } from './messages.ts'
 import { YamlReader } from './yaml-reader.ts'
 
-/** What holds for a descriptor. */
+/** The limit of a descriptor, and how it is applied. */
 export interface DescriptorLimit {
   /** Name that `replaces` of others may give; empty without one. */
   readonly name: string
@@ -18,7 +18,7 @@ export interface DescriptorLimit {
   /** Limits; `unlimited` admits everything, `none` nothing. */
   readonly limits: CountingPolicy | 'unlimited' | 'none'
   /** Set if nothing is admitted. */
-  readonly unit: Unit | 'UNKNOWN'
+  readonly unit: RateLimitUnit | 'UNKNOWN'
   readonly isShadow: boolean
   /** It refuses a request only if all quotas of the request are full. */
   readonly isQuota: boolean
@@ -30,7 +30,7 @@ export interface RateLimitMatch {
   readonly rateLimit: DescriptorLimit
   /** Keys and values that are counted together. */
   readonly identity: readonly string[]
-  /** What its metrics are called, as the reference server calls them. */
+  /** Names its metrics, as the reference server does. */
   readonly metricKey: string
 }
 
@@ -163,7 +163,7 @@ function readRateLimit(yaml: YamlReader, node: Node, context: RateLimitContext):
 
 const UNIT_NAMES = Object.keys(UNITS).join(', ').toLowerCase()
 
-function isUnit(text: string): text is Unit {
+function isUnit(text: string): text is RateLimitUnit {
   return Object.hasOwn(UNITS, text)
 }
 
@@ -175,7 +175,7 @@ function readAlgorithm(yaml: YamlReader, node: Node): AlgorithmName {
   return name ?? yaml.fail(node, `expected one of ${names.join(', ')}, got "${text}"`)
 }
 
-/** What the library says of an option, at the place in the file. */
+/** Turns what the library says of an option into an error that names the position in the file. */
 function explain(yaml: YamlReader, node: Node, error: unknown): unknown {
   if (!(error instanceof OptionError)) return error
   return yaml.fail(node, error.message)
@@ -187,7 +187,7 @@ function explain(yaml: YamlReader, node: Node, error: unknown): unknown {
  */
 function createUnitPolicy(
   count: number,
-  unit: Unit,
+  unit: RateLimitUnit,
   context: RateLimitContext,
   name: string,
   algorithm: AlgorithmName = count > MAX_LOG_ENTRIES ? 'fixed-window' : 'sliding-window',

@@ -5,7 +5,7 @@ import { type CountingPolicy, setRateLimitHeaders } from '../http/response/rate-
 import type { DescriptorOutcome } from './charge-descriptors.ts'
 import type { HitCounts } from './hit-counts.ts'
 import type { CountedDescriptor, MatchedRequest } from './match-descriptors.ts'
-import { type DescriptorStatus, MAX_UINT32, UNITS, type Unit } from './messages.ts'
+import { type DescriptorStatus, MAX_UINT32, type RateLimitUnit, UNITS } from './messages.ts'
 import type { DescriptorLimit } from './rate-limits.ts'
 
 type Reported = ReportedLimit<CountingPolicy>
@@ -92,7 +92,7 @@ function toStatus(
 }
 
 const UNIT_BY_WINDOW = new Map(
-  Object.entries(UNITS).map(([name, { windowMs }]) => [windowMs as number, name as Unit] as const),
+  Object.entries(UNITS).map(([name, { windowMs }]) => [windowMs as number, name as RateLimitUnit] as const),
 )
 
 function refuseAll({ name, unit, isShadow }: DescriptorLimit, nowMs: number): DescriptorStatus {

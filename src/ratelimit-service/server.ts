@@ -130,7 +130,7 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
   }
 }
 
-/** What a client is told of an error. */
+/** Tells a client of an error. */
 function toStatus(error: unknown, log: Log): { code: status; details: string; metadata?: Metadata } {
   // As the reference server answers.
   if (error instanceof RequestError) return { code: status.UNKNOWN, details: error.message }

@@ -23,7 +23,7 @@ export function readCredentials(files: TlsFiles | undefined, note: (text: string
   return experimental.createCertificateProviderServerCredentials(provider, authorities, authorities !== null)
 }
 
-/** That of grpc-js does not look whether a key that is just being replaced fits its certificate, and would end the process. */
+/** Replaces the provider of grpc-js, which does not check whether a key that is just being replaced fits its certificate, and would end the process. */
 function openCertificates(files: TlsFiles, note: (text: string) => void): experimental.CertificateProvider {
   let latest = readFiles(files)
   let lastProblem = ''

@@ -10,7 +10,7 @@ import type { WatchedConfig } from './watch-config.ts'
 const CONFIG_TYPE = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 10_000
-/** A server that is silent for so long is asked whether it is there. */
+/** A server that is silent for so long gets a ping. */
 const KEEPALIVE_MS = 30_000
 const INVALID_ARGUMENT = 3
 
@@ -45,7 +45,7 @@ const { StreamAggregatedResources } = defineService(
   DISCOVERY_SERVICE,
   'envoy.service.discovery.v3.AggregatedDiscoveryService',
 ) as unknown as { readonly StreamAggregatedResources: Method<DiscoveryRequest, DiscoveryResponse> }
-/** Nobody serves it: it reads what a resource holds. */
+/** No server offers it: it reads what a resource holds. */
 const { Read } = defineService(RATE_LIMIT_CONFIG, 'ratelimit.config.ratelimit.v3.Reader', {
   defaults: false,
 }) as unknown as { readonly Read: Method<object, { readonly name?: string }> }

@@ -6,7 +6,7 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
-type Fields<Name extends string> = Partial<Record<Name, Node>>
+type YamlFields<Name extends string> = Partial<Record<Name, Node>>
 
 /** Aliases can make a small file say the same without an end. */
 const MAX_MAPS = 200_000
@@ -51,13 +51,13 @@ export class YamlReader {
   }
 
   /** Reads a map with some of these keys. */
-  readMap<Name extends string>(node: Node | null, what: string, names: readonly Name[]): Fields<Name> {
+  readMap<Name extends string>(node: Node | null, what: string, names: readonly Name[]): YamlFields<Name> {
     const map = this.#resolve(node)
     if (!isMap(map)) return this.fail(node, `expected ${what} with some of ${names.join(', ')}`)
     if (++this.#mapCount > MAX_MAPS)
       return this.fail(node, `expected at most ${MAX_MAPS} maps, those of aliases included`)
-    let fields: Fields<Name> = {}
-    const own: Fields<Name> = {}
+    let fields: YamlFields<Name> = {}
+    const own: YamlFields<Name> = {}
     for (const { key, value } of map.items) {
       const keyNode = key as Node
       // `<<` merges maps, and of several the first that has a key wins.

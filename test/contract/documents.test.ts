@@ -1,11 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import {
-  type DocumentStore,
-  KEPT_VERSIONS,
-  MAX_DOCUMENT_BYTES,
-  MAX_NOTE_CHARACTERS,
-  NO_DOCUMENT,
-} from '../../src/core/store/documents.ts'
+import { type DocumentStore, KEPT_VERSIONS, MAX_DOCUMENT_BYTES, NO_DOCUMENT } from '../../src/core/store/documents.ts'
 import { DOCUMENTS } from '../support/stores.ts'
 
 const NOTE = { actor: 'Zoë', comment: 'a “test”\nof 2 lines' }
@@ -114,9 +108,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   test('write() keeps the beginning of a long note', async () => {
     const documents = fresh()
     await documents.write({ text: '{}', expectedVersion: 0, actor: 'x'.repeat(9_000), comment: '' })
-    expect(await documents.readHistory()).toEqual([
-      { version: 1, ...WRITTEN, actor: 'x'.repeat(MAX_NOTE_CHARACTERS), comment: '' },
-    ])
+    expect(await documents.readHistory()).toEqual([{ version: 1, ...WRITTEN, actor: 'x'.repeat(500), comment: '' }])
   })
 
   test('write() lets exactly one of several writers succeed at a time', async () => {

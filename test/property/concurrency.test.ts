@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../../src/core/algorithms/concurrency.ts'
+import { type ConcurrencyState, concurrency, releaseSlot } from '../../src/core/algorithms/concurrency.ts'
 import { findMinRemaining } from '../../src/core/algorithms/decide.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { LONG, START_MS } from '../support/arbitraries.ts'
@@ -50,7 +50,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             releaseSlot(state, held.slot ?? 0)
           } else if (afterwards === 'renew') {
             await store.renew([held], nowUs)
-            renewSlot(state, held.slot ?? 0, nowMs, windowMs)
+            concurrency.slots?.renew(state, held.slot ?? 0, nowMs, windowMs)
           }
         }
       }),

@@ -3,7 +3,9 @@ import { DecisionWatch } from '../../src/core/engine/decision-watch.ts'
 import { Engine, scaleToLocalShare } from '../../src/core/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../src/core/engine/leases/with-leases.ts'
 import type { StageWatch } from '../../src/core/engine/stages/stage.ts'
-import type { StoreCharge } from '../../src/core/model/charge.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { OnStoreError } from '../../src/core/model/policy.ts'
+import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { createCharge, withPolicy } from '../support/charges.ts'
@@ -73,4 +75,26 @@ test.each([
   ['room besides what is reserved', { reserved: 9 }, 0.89, { limits: [9, 890], burst: undefined, reserved: 8 }],
 ])('scaleToLocalShare() allows %s', (_name, charge, share, expected) => {
   expect(scaleCharge(charge, share)).toEqual(expected)
+})
+
+test('Engine refuses without the store unless a fallback admits, also for one that it does not know', async () => {
+  const { decider, decide } = subject(undefined)
+  decide.mockRejectedValue(new StoreError('down'))
+  const charge = withPolicy(createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }]))
+  const decideAs = (onStoreError: string) =>
+    decider.decide(
+      [{ ...charge, policy: { ...charge.policy, onStoreError: onStoreError as OnStoreError } }],
+      callContext(),
+    )
+  expect(await decideAs('open')).toMatchObject({ granted: 1, degraded: 'open' })
+  expect(await decideAs('closed')).toMatchObject({ granted: 0, degraded: 'closed' })
+  expect(await decideAs('later')).toMatchObject({ granted: 0, degraded: 'closed' })
+})
+
+test('MemoryStore charges nothing for an action that it does not know', async () => {
+  const store = new MemoryStore(() => 1_700_000_000_000)
+  const charges = [createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }])]
+  const request = { action: 'borrow' as DecisionRequest['action'], permits: 1, charges }
+  await expect((async () => store.decide(request))()).rejects.toThrow()
+  expect(await store.decide({ action: 'take', permits: 1, charges })).toMatchObject({ granted: 1 })
 })

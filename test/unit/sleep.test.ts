@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createSteadyClock } from '../../src/core/runtime/clocks.ts'
 import { MAX_TIMER_MS, sleep, waitAtMost } from '../../src/core/runtime/sleep.ts'
-import { createSteadyClock } from '../../src/core/runtime/steady-clock.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

@@ -1,7 +1,7 @@
 /** Explains which policies apply to a request, and who counts as its caller. */
 import { formatSource } from '../../core/model/identity-source.ts'
 import { formatWindow } from '../../core/model/limits.ts'
-import type { Priority, RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type Priority, type RequestPolicy } from '../../core/model/policy.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../gateway/callers/caller.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findMissing, RequestChargeBuilder } from '../../http/request/charge-builder.ts'
@@ -46,8 +46,8 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   })
   const views = await Promise.all(explained)
   const refusal = views.find(({ refusal }) => refusal !== undefined)?.refusal ?? null
-  const isEnforced = config.policies.some(({ mode }) => mode === 'enforce')
-  return answer(refusal, findPriority(matches, path, isEnforced ? 'enforce' : 'shadow'), views)
+  const isAnyEnforced = config.policies.some(isEnforced)
+  return answer(refusal, findPriority(matches, path, isAnyEnforced ? 'enforce' : 'shadow'), views)
 }
 
 /** The request, and the findings that concern all policies. */
@@ -114,7 +114,7 @@ async function explainPolicy(policy: RequestPolicy, match: Match | undefined, ex
       const window = limit.name === name ? 'at once' : `per ${limit.name.slice(name.length + 1)}`
       return `${limits[at]?.limit} ${window}`
     }),
-    ...(mode === 'enforce' && penalty && { penalty: `${formatWindow(penalty.durationMs)} after ${refusals}` }),
+    ...(isEnforced(policy) && penalty && { penalty: `${formatWindow(penalty.durationMs)} after ${refusals}` }),
     mode,
   }
 }

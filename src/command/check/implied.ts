@@ -1,7 +1,7 @@
 /** Finds limits that never refuse, because another one always does so before. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { countsEveryRequest, type Limit } from '../../core/model/limits.ts'
-import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type Pattern, type RequestPolicy } from '../../core/model/policy.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { EVERY_REQUEST } from '../../http/request/policy/policy-finder.ts'
 import { locatePolicy } from '../settings/locate.ts'
@@ -64,7 +64,7 @@ function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   const isWindow = ALGORITHMS[policy.algorithm].windows !== undefined && policy.reserved.sheddable === 0
   // A shadow policy is a trial, and settlement may change a cost to anything.
   const isPlain = [policy, other].every(
-    ({ mode, counts, actualCost }) => mode === 'enforce' && countsEveryRequest(counts) && actualCost === undefined,
+    (each) => isEnforced(each) && countsEveryRequest(each.counts) && each.actualCost === undefined,
   )
   const isCoarser = other.by.every((source) => source.kind === 'global' || policy.by.some((own) => isSame(own, source)))
   const isAlike = other.anonymous.kind === policy.anonymous.kind && other.onStoreError === policy.onStoreError

@@ -7,7 +7,7 @@ export interface SentinelUrl {
   /** Number of the database. */
   readonly database: number
   readonly isSecure: boolean
-  /** For the servers. */
+  /** The servers require them, not the sentinels. */
   readonly credentials: Credentials
   readonly sentinelCredentials: Credentials
 }

@@ -19,7 +19,7 @@ export interface SettingsOptions {
   readonly view: 'deployed' | 'development'
 }
 
-type Source = 'wrangler' | '.dev.vars' | 'shell'
+type SettingSource = 'wrangler' | '.dev.vars' | 'shell'
 
 export interface DevVars {
   readonly file: string
@@ -29,7 +29,7 @@ export interface DevVars {
 
 export interface Settings {
   readonly variables: Readonly<Record<string, unknown>>
-  readonly sources: ReadonlyMap<string, Source>
+  readonly sources: ReadonlyMap<string, SettingSource>
   /** Undefined if there is none: all variables then come from the shell and `.dev.vars`. */
   readonly file: WranglerFile | undefined
   readonly devVars: DevVars | undefined
@@ -47,9 +47,13 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
   const devVars = readDevVars(path === undefined ? cwd : dirname(path), env, cwd)
   const root = env === undefined ? [] : ['env', env]
 
-  const sources = new Map<string, Source>()
+  const sources = new Map<string, SettingSource>()
   const variables: Record<string, unknown> = {}
-  const add = (source: Source, values: Readonly<Record<string, unknown>>, isTaken: (name: string) => boolean) => {
+  const add = (
+    source: SettingSource,
+    values: Readonly<Record<string, unknown>>,
+    isTaken: (name: string) => boolean,
+  ) => {
     for (const [name, value] of Object.entries(values)) {
       if (!isTaken(name)) continue
       if (value === undefined || (value === '' && isUnset(name, source))) {
@@ -62,7 +66,7 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
     }
   }
   const isSecret = (name: string) => SECRETS.has(name)
-  const isUnset = (name: string, source: Source) =>
+  const isUnset = (name: string, source: SettingSource) =>
     // A copy of .dev.vars.example names them all, and a deployed Worker has its own. That of a server may have been lost.
     isSecret(name) &&
     (source === '.dev.vars' || (source === 'shell' && (view === 'deployed' || !NEVER_EMPTY.has(name))))

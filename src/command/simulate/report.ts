@@ -1,4 +1,5 @@
 /** Prints what a simulation has found. */
+import { isEnforced } from '../../core/model/policy.ts'
 import { formatDuration } from '../format.ts'
 import type { Row, Terminal } from '../terminal.ts'
 import type { Simulation } from './simulation.ts'
@@ -31,7 +32,7 @@ export function tabulateResults(results: readonly Result[]): ReportTable {
 
 export function tabulateResult({ policies, callers }: Result): readonly ReportTable[] {
   const policyRows = policies.map(({ mode, policy, ...counts }) => {
-    return { policy: mode === 'shadow' ? `${policy} (shadow)` : policy, ...counts }
+    return { policy: isEnforced({ mode }) ? policy : `${policy} (${mode})`, ...counts }
   })
   const callerRows = callers.map(({ policy, digest, caller = digest, refused }) => ({ policy, caller, refused }))
   const tables = [

@@ -57,8 +57,10 @@ function parsePart(text: string): Partial<Traffic> | undefined {
   return method !== undefined && target !== undefined ? { method, target } : undefined
 }
 
+const SPANS = { second: '1s', minute: '1m', hour: '1h', day: '1d' } as const
+
 function parseSpan(text: string): number | undefined {
-  return parseDuration(/^(?:second|minute|hour|day)$/.test(text) ? `1${text.charAt(0)}` : text)
+  return parseDuration(Object.hasOwn(SPANS, text) ? SPANS[text as keyof typeof SPANS] : text)
 }
 
 /** Generates the requests of described traffic in order. The same seed makes the same requests. */

@@ -1,6 +1,6 @@
 /** Watches the keys of Redis by SCAN, a few pages at a time. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
-import type { RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
 import { type CallerCharge, listAssumedPlans, readUsage } from '../../gateway/callers/caller-charges.ts'
 import type { Rules } from '../../gateway/rules/document.ts'
@@ -183,8 +183,8 @@ async function applyActive(before: CallerCharge, { rules, applyRules }: ActiveKe
   const isOverridden = charge.plan !== charge.planName
   const ofCharge = charge.isUnlimited
     ? 'unlimited'
-    : charge.mode === 'shadow'
-      ? 'shadow'
+    : !isEnforced(charge)
+      ? charge.mode
       : isOverridden
         ? 'override'
         : null

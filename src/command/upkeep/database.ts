@@ -22,7 +22,7 @@ export async function scan({ send, kind }: Connection, cursor: string, match: st
 
 /**
  * Share of the key table that is passed at `cursor`, 0 to 1. SCAN counts from the highest bit of the cursor, so its bits,
- * read from the lowest, are the binary digits of this share, whatever the size of the table is or becomes.
+ * read from the lowest, are the binary digits of this share, however large the table is or becomes.
  * https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
  */
 export function findShareOfTable(cursor: string): number {

@@ -71,7 +71,7 @@ export function findLifetimeMs(windowMs: number): number {
   return Math.max(windowMs, LONGEST_WAY_MS)
 }
 
-export function renewSlot(
+function renewSlot(
   state: ConcurrencyState | undefined,
   slot: number,
   nowMs: number,

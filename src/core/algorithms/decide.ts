@@ -1,6 +1,7 @@
 /** Same as `lua/decide.lua`: evaluates all charges of a request, then commits all or none. */
-import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type LimitState, type StoreCharge } from '../model/charge.ts'
 import { COUNTS } from '../model/limits.ts'
+import { isEnforced } from '../model/policy.ts'
 import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
@@ -45,7 +46,7 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
     evaluations.push(evaluation)
   }
   const granted = countGranted(request, evaluations)
-  if (granted > 0 && action !== 'peek') {
+  if (granted > 0 && ACTIONS[action].charges) {
     for (let index = 0; index < charges.length; index++) {
       const charge = charges[index] as StoreCharge
       const { usage, chargeable } = evaluations[index] as Evaluation
@@ -67,18 +68,19 @@ export function evaluateCharge(
   state: unknown,
   nowUs: number,
 ): Evaluation {
-  const { action, permits } = request
+  const { permits } = request
+  const { charges, mayRefuse } = ACTIONS[request.action]
   const { cost, reserved } = charge
   const wanted = cost * countWanted(request)
   const { implementation } = ALGORITHMS[charge.algorithm]
   const { usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
   const available = findMinRemaining(usage)
   // A refusal due to reserved units does not count. What one charge refuses is refused, so it can be counted at once.
-  const isRefusal = (action === 'take' || action === 'take-up-to') && available < wanted
+  const isRefusal = charges && mayRefuse && available < wanted
   const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))
   const free = penaltyMs > 0 ? 0 : available - reserved
-  const fitting = action === 'record' ? permits : Math.max(0, Math.floor(free / cost))
-  const isCharged = action === 'record' || !isChargedLater(charge)
+  const fitting = mayRefuse ? Math.max(0, Math.floor(free / cost)) : permits
+  const isCharged = !mayRefuse || !isChargedLater(charge)
   const states = penaltyMs > 0 ? withPenalty(usage, penaltyMs) : usage
   const evaluation = { usage: states, fitting, chargeable: isCharged ? fitting : 0 }
   return changed ? { ...evaluation, changed } : evaluation
@@ -118,14 +120,15 @@ export function countGranted(
 ): number {
   let granted = permits
   for (let index = 0; index < charges.length; index++) {
-    if (charges[index]?.mode === 'enforce') granted = Math.min(granted, (evaluations[index] as Evaluation).fitting)
+    if (isEnforced(charges[index] as StoreCharge))
+      granted = Math.min(granted, (evaluations[index] as Evaluation).fitting)
   }
-  return action === 'take-up-to' || granted === permits ? granted : 0
+  return ACTIONS[action].grantsPart || granted === permits ? granted : 0
 }
 
 /** Permits without which nothing is granted. */
 export function countWanted({ action, permits }: Pick<DecisionRequest, 'action' | 'permits'>): number {
-  return action === 'take-up-to' ? 1 : permits
+  return ACTIONS[action].grantsPart ? 1 : permits
 }
 
 export function countsNewIdentities(charge: Pick<StoreCharge, 'counts'> | undefined): boolean {
@@ -158,13 +161,14 @@ const FREE = { penaltyMs: 0 }
  * @param isRefusal true if the charge refuses by its limits, and the refusal counts
  * @returns the rest of the penalty, 0 without one; and a new state to store
  */
-export function penalize(
-  { penalty, mode, limits }: StoreCharge,
+function penalize(
+  charge: StoreCharge,
   known: PenaltyState | undefined,
   isRefusal: boolean,
   nowMs: number,
 ): { readonly penaltyMs: number; readonly changed?: PenaltyState } {
-  if (!penalty || mode === 'shadow') return FREE
+  const { penalty, limits } = charge
+  if (!penalty || !isEnforced(charge)) return FREE
   const running = known && known.untilMs > nowMs ? known : undefined
   if (running?.refusals === 0) return { penaltyMs: running.untilMs - nowMs }
   if (!isRefusal) return FREE

@@ -149,7 +149,7 @@ export class WindowLog {
 
   /** Makes room for twice as many pairs, and for eight at first: to collect smaller rings takes longer than to fill them. */
   #grow(): void {
-    // Twice the same ring has each pair at its place, whatever the positions are.
+    // Twice the same ring has each pair where it belongs, for any positions.
     const twice = this.ring.concat(this.ring)
     this.ring = twice.length > 4 ? twice : twice.concat(twice, twice, twice)
   }

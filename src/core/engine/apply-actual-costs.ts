@@ -7,8 +7,8 @@ import type { CallContext } from '../runtime/call-context.ts'
 import type { Engine, EngineDecision } from './engine.ts'
 
 /**
- * What was charged too little is charged now, whatever remains. What was charged too much is given back, but for a log,
- * which cannot be rewritten. No call charges more than the largest limit, or the bucket.
+ * Charges now what was charged too little, however few units remain, and gives back what was charged too much, except to
+ * a log, which cannot be rewritten. No call charges more than the largest limit, or the bucket.
  * @param decision when it charged them, by the clock of its store, and which store
  * @throws {StoreError} it is then unknown if they were corrected
  */

@@ -2,7 +2,7 @@
 import type { Charge, StoreCharge } from '../model/charge.ts'
 import type { UntoldReason } from '../model/cost.ts'
 import type { Degradation } from '../model/verdict.ts'
-import { createSteadyClock } from '../runtime/steady-clock.ts'
+import { createSteadyClock } from '../runtime/clocks.ts'
 import type { StageWatch } from './stages/stage.ts'
 
 export interface DecisionSource {

@@ -1,12 +1,13 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
-import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
+import { ACTIONS, type Charge, type Decision, type DecisionRequest, type StoreCharge } from '../model/charge.ts'
+import { isEnforced, type OnStoreError } from '../model/policy.ts'
 import { type Circuit, type Store, StoreError, type StorePlace } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Clocks } from '../runtime/clocks.ts'
+import { drawNumber } from '../runtime/hash.ts'
 import type { Log } from '../runtime/log.ts'
-import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { CircuitBreaker, withBreaker } from './stages/circuit-breaker.ts'
@@ -38,6 +39,13 @@ export interface EngineDecision<C extends Charge = Charge> extends Decision {
   /** Set if it was decided without the store: `open` charges are then not decided, and `closed` ones grant nothing. */
   readonly degraded?: Degradation
 }
+
+/** Ways to answer without the store. A policy that is to be neither decided nor admitted is refused. */
+const FALLBACKS = {
+  local: 'decide',
+  open: 'admit',
+  closed: 'refuse',
+} as const satisfies Readonly<Record<OnStoreError, 'decide' | 'admit' | 'refuse'>>
 
 type Permits = Pick<DecisionRequest, 'action' | 'permits'>
 
@@ -94,7 +102,7 @@ export class Engine {
     try {
       const decision = await this.#store.decide(request, context)
       const ageMs = this.#options.now() - sentAtMs
-      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#options.storeTimeoutMs) {
+      if (!ACTIONS[action].charges || decision.granted === 0 || ageMs <= this.#options.storeTimeoutMs) {
         return toEngineDecision(request, decision, this.#store)
       }
       // It was right when it was made. But an isolate that stood still since then would admit a burst of requests that
@@ -107,7 +115,7 @@ export class Engine {
       const decision = await this.#decideWithoutStore(request)
       this.#options.log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
       // If the store has decided nevertheless, its slots must not stay held until their deadline.
-      const lost = error.mayHaveRun && action !== 'peek' ? charges.filter(holdsSlots) : []
+      const lost = error.mayHaveRun && ACTIONS[action].charges ? charges.filter(holdsSlots) : []
       if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((charge) => ({ charge, isKnown: false }))))
       return decision
     }
@@ -153,10 +161,11 @@ export class Engine {
     const local = { ...request, charges }
     const undecided = { granted: 0, nowMs: this.#options.now(), usage: charges.map(() => []) }
     // Policies in shadow mode refuse nothing, even without the store.
-    if (charges.some(({ mode, policy }) => mode === 'enforce' && policy.onStoreError === 'closed')) {
+    const isOpen = ({ policy }: Charge) => FALLBACKS[policy.onStoreError] === 'admit'
+    const isLocal = ({ policy }: Charge) => FALLBACKS[policy.onStoreError] === 'decide'
+    if (charges.some((charge) => isEnforced(charge) && !isOpen(charge) && !isLocal(charge))) {
       return { ...toEngineDecision(local, undecided, this.#options.fallback), degraded: 'closed' }
     }
-    const isLocal = ({ policy }: Charge) => policy.onStoreError === 'local'
     if (!charges.some(isLocal)) {
       const admitted = { ...undecided, granted: request.permits }
       return { ...toEngineDecision(local, admitted, this.#options.fallback), degraded: 'open' }
@@ -174,7 +183,7 @@ function toEngineDecision<C extends Charge>(
 ): EngineDecision<C> {
   const { granted, nowMs, usage } = decision
   const whole = { granted, nowMs, usage, charges, chargedIn: store }
-  if (granted === 0 || action === 'peek' || !charges.some(({ slot }) => slot !== undefined)) return whole
+  if (granted === 0 || !ACTIONS[action].charges || !charges.some(({ slot }) => slot !== undefined)) return whole
   const charged = charges.filter((_, index) => isCharged(decision, index))
   const hold = createHold(charged, store)
   return hold ? { ...whole, hold } : whole

@@ -18,7 +18,7 @@ export interface StoreCharge {
   readonly burst?: number
   /** `concurrency`: the number of the request's slot, which no other request has. */
   readonly slot?: number
-  /** `requests` is the default. Whatever is charged later is `failures` here: charged only by the action `record`. */
+  /** `requests` is the default. Everything that is charged later is `failures` here: charged only by the action `record`. */
   readonly counts?: Counts
   /** Name of these limits, such as a plan, if one identity may come with several. They share its state. */
   readonly plan?: string
@@ -41,12 +41,22 @@ export interface Charge<P extends Policy = Policy> extends StoreCharge {
 
 export type RequestCharge = Charge<RequestPolicy>
 
+/** Each action of a decision, and its effects. */
+export const ACTIONS = {
+  /** It grants every permit or none. */
+  take: { charges: true, mayRefuse: true, grantsPart: false },
+  /** It grants as many permits as fit. */
+  'take-up-to': { charges: true, mayRefuse: true, grantsPart: true },
+  /** It decides like `take`, and charges nothing. */
+  peek: { charges: false, mayRefuse: true, grantsPart: false },
+  /** It grants and charges all, even if less remains: it counts units that are used already. */
+  record: { charges: true, mayRefuse: false, grantsPart: false },
+} as const satisfies Readonly<
+  Record<string, { readonly charges: boolean; readonly mayRefuse: boolean; readonly grantsPart: boolean }>
+>
+
 export interface DecisionRequest<C extends StoreCharge = StoreCharge> {
-  /**
-   * `take` grants every permit or none, `take-up-to` as many as fit, `peek` decides like `take` and charges nothing.
-   * `record` grants and charges all, whatever remains: it counts units that are used already.
-   */
-  readonly action: 'take' | 'take-up-to' | 'peek' | 'record'
+  readonly action: keyof typeof ACTIONS
   /** Requested permits, an integer from 1. */
   readonly permits: number
   /**

@@ -1,9 +1,10 @@
 /** Costs of a request: estimated before its response, and told by it. */
+import { listNames } from '../runtime/lists.ts'
 
 /** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
 export type CostTerm = { readonly weight: number } & (
   | { readonly kind: 'header'; readonly name: string }
-  /** A number in JSON, in whatever form that is sent; at the first of several places that has one. */
+  /** A number in JSON, in any form of it; at the first of several paths that has one. */
   | {
       readonly kind: 'json'
       readonly name: string
@@ -57,8 +58,25 @@ export type CostReading =
 /** Reads what a response tells of a term, until now or to its end. */
 export type ReadCost = (term: CostTerm) => CostReading
 
+const TERMS = {
+  header: { isMeasure: false, isInHead: true },
+  json: { isMeasure: false, isInHead: false },
+  bytes: { isMeasure: true, isInHead: false },
+  'bytes:request': { isMeasure: true, isInHead: false },
+  ms: { isMeasure: true, isInHead: false },
+} as const satisfies Readonly<Record<CostTerm['kind'], { readonly isMeasure: boolean; readonly isInHead: boolean }>>
+
 export function isMeasure(term: CostTerm): term is MeasureTerm {
-  return term.kind !== 'header' && term.kind !== 'json'
+  return TERMS[term.kind].isMeasure
+}
+
+export function isMeasureKind(text: string): text is MeasureTerm['kind'] {
+  return listNames(TERMS).some((kind) => kind === text && TERMS[kind].isMeasure)
+}
+
+/** Tests that the head of a response tells it. */
+export function isInHead({ kind }: CostTerm): boolean {
+  return TERMS[kind].isInHead
 }
 
 export function createReading(count: number): CostReading {

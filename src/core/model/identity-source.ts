@@ -1,5 +1,5 @@
 /** Everything that policies can count by, as one table. */
-import { listNames } from '../runtime/names.ts'
+import { listNames } from '../runtime/lists.ts'
 
 /** The value of an identity source in one request. */
 export type Reading =
@@ -83,11 +83,11 @@ const TABLE = {
   application: { belongsTo: 'application', description: 'identity', parse: () => undefined, isFoldable: true },
 } as const satisfies { readonly [Kind in IdentitySource['kind']]: SourceKind<IdentitySource & { readonly kind: Kind }> }
 
-type Table = typeof TABLE
-type KindsWith<Row> = { [Kind in keyof Table]: Table[Kind] extends Row ? Kind : never }[keyof Table]
+type SourceTable = typeof TABLE
+type KindsWith<Row> = { [Kind in keyof SourceTable]: SourceTable[Kind] extends Row ? Kind : never }[keyof SourceTable]
 
 type ParsedKind = KindsWith<{ readonly parse: unknown }>
-type BareKind = Exclude<keyof Table, ParsedKind>
+type BareKind = Exclude<keyof SourceTable, ParsedKind>
 
 /** A source as it is written: see `parseSource`. */
 export type SourceText = BareKind | `${Exclude<ParsedKind, 'application'>}:${string}`
@@ -101,7 +101,7 @@ export type NamedKind = CallerKind & KindsWith<{ readonly name: string }>
 export type CallerSource = IdentitySource & { readonly kind: CallerKind }
 
 export const SOURCE_KINDS: {
-  readonly [Kind in keyof Table]: SourceKind<IdentitySource & { readonly kind: Kind }> &
+  readonly [Kind in keyof SourceTable]: SourceKind<IdentitySource & { readonly kind: Kind }> &
     (Kind extends PairKind ? { readonly noun: string; readonly name: string; readonly example: string } : unknown)
 } = TABLE
 
@@ -122,7 +122,7 @@ function isPairKind(kind: CallerKind): kind is PairKind {
 }
 
 /** Tests for a kind that is not followed by a name. */
-function isBareKind(kind: keyof Table): kind is BareKind {
+function isBareKind(kind: keyof SourceTable): kind is BareKind {
   return SOURCE_KINDS[kind].parse === undefined
 }
 

@@ -22,7 +22,8 @@ export interface Limit {
   readonly endsMs?: readonly number[]
 }
 
-export type CalendarUnit = 'day' | 'week' | 'month' | 'year'
+export const CALENDAR_UNITS = ['day', 'week', 'month', 'year'] as const
+export type CalendarUnit = (typeof CALENDAR_UNITS)[number]
 
 /** Days, weeks, months or years of a time zone. */
 export interface Calendar {
@@ -80,18 +81,21 @@ export type Unit = keyof typeof UNIT_MS
 
 /** With larger limits, totals could exceed the integers that Lua and JavaScript share. */
 const MAX_LIMIT = 4_294_967_295
-export const MAX_WINDOW_MS = 53 * UNIT_MS.w
+const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
 export const LIMITS_EXPECTED = 'limits such as "10/1s, 120/1m"'
 
-export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
+const UNITS = Object.keys(UNIT_MS)
+const DURATION = new RegExp(`^(\\d{1,11})(${UNITS.join('|')})$`)
+
+export const DURATION_EXPECTED = `a duration from 1ms to 53w such as "30s" (units ${UNITS.join(' ')})`
 
 /** Says what is wrong with limits that cannot be read: the first part that is. */
 export function explainLimits(text: string): string {
   for (const part of text.slice(0, 100).split(',')) {
     const [limit = '', window] = part.trim().split(/\/(.*)/s)
     if (window === undefined) return `${JSON.stringify(limit)} lacks a window`
-    if (!parseDuration(window) && !/^(?:day|week|month|year)$/.test(window))
+    if (!parseDuration(window) && !CALENDAR_UNITS.some((unit) => unit === window))
       return `${JSON.stringify(window)} is no ${DURATION_EXPECTED.slice(2)}`
     if (!parseLimits(`${limit}/1s`)) return `${JSON.stringify(limit)} is no limit from 1 to ${MAX_LIMIT}`
   }
@@ -120,7 +124,7 @@ export function parseLimits(text: string): readonly Limit[] | undefined {
  * @returns undefined for anything but what `DURATION_EXPECTED` says
  */
 export function parseDuration(text: string): number | undefined {
-  const [, count, unit] = /^(\d{1,11})(ms|[smhdw])$/.exec(text) ?? []
+  const [, count, unit] = DURATION.exec(text) ?? []
   const durationMs = Number(count) * UNIT_MS[unit as Unit]
   return durationMs >= 1 && durationMs <= MAX_WINDOW_MS ? durationMs : undefined
 }

@@ -1,4 +1,5 @@
 /** A policy, and a policy for requests. */
+import { listNames } from '../runtime/lists.ts'
 import type { CostTerm, Untold } from './cost.ts'
 import type { IdentitySource } from './identity-source.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
@@ -12,8 +13,18 @@ export const PRIORITIES = ['critical', 'default', 'sheddable'] as const
 export type Priority = (typeof PRIORITIES)[number]
 
 /** `shadow` decides, counts and reports, but refuses nothing. */
-export const POLICY_MODES = ['enforce', 'shadow'] as const
-export type PolicyMode = (typeof POLICY_MODES)[number]
+const MODES = {
+  enforce: { refuses: true },
+  shadow: { refuses: false },
+} as const satisfies Readonly<Record<string, { readonly refuses: boolean }>>
+
+export type PolicyMode = keyof typeof MODES
+export const POLICY_MODES = listNames(MODES)
+
+/** Everything that depends on a mode asks this. */
+export function isEnforced({ mode }: { readonly mode: PolicyMode }): boolean {
+  return MODES[mode].refuses
+}
 
 export const ON_DISCONNECT = ['read', 'abort'] as const
 export type OnDisconnect = (typeof ON_DISCONNECT)[number]

@@ -30,7 +30,7 @@ export interface StorePlace {
 
 /** One of several databases that count together. */
 export interface Shard {
-  /** It decides what the shard counts, so it stays the same, whatever address it has, and wherever it stands in a list. */
+  /** It decides what the shard counts, so it stays the same when its address or its position in a list changes. */
   readonly name: string
   /**
    * `joining`: it is about to count a share; `leaving`: others are about to count its share. Meanwhile what moves is charged

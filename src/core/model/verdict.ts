@@ -1,4 +1,5 @@
 /** Verdicts about requests, and the limits that they report. */
+import type { Complete } from '../runtime/lists.ts'
 import type { Charge, Decision, LimitState } from './charge.ts'
 import type { CostTerm, ReadCost } from './cost.ts'
 import type { Limit } from './limits.ts'
@@ -42,7 +43,7 @@ export function reportLimits<P extends Policy>(
       const { remaining, resetMs, retryAfterMs, penaltyMs } = toReported(state)
       // While the store is unavailable, the limit of the charge is a share of the policy's.
       const { limit, windowMs, calendar } = limits[at] as Limit
-      const report: ReportedLimit<P> = {
+      const report = {
         policy,
         name: policy.limits[at]?.name ?? policy.name,
         limit,
@@ -54,7 +55,8 @@ export function reportLimits<P extends Policy>(
         resetMs: toWholeMs(resetMs),
         retryAfterMs: toWholeMs(retryAfterMs),
       }
-      reports.push(penaltyMs === undefined ? report : { ...report, penaltyMs: toWholeMs(penaltyMs) })
+      const withPenalty = penaltyMs !== undefined && { ...report, penaltyMs: toWholeMs(penaltyMs) }
+      reports.push((withPenalty satisfies Complete<LimitState> | false) || report)
     }
   }
   return reports
@@ -70,11 +72,18 @@ function toReported(limit: LimitState): LimitState {
 export function toLimitStatus(report: ReportedLimit<Policy>): LimitStatus {
   const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, penaltyMs } = report
   const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs }
-  return penaltyMs === undefined ? status : { ...status, penaltyMs }
+  return penaltyMs === undefined ? status : ({ ...status, penaltyMs } satisfies Complete<LimitStatus>)
 }
 
 /** How requests were decided while the store was unavailable. */
-export type Degradation = 'local' | 'open' | 'closed' | 'local, open'
+export const DEGRADATIONS = {
+  local: { refusesAll: false },
+  open: { refusesAll: false },
+  'local, open': { refusesAll: false },
+  closed: { refusesAll: true },
+} as const satisfies Readonly<Record<string, { readonly refusesAll: boolean }>>
+
+export type Degradation = keyof typeof DEGRADATIONS
 
 /** Slots of `concurrency` policies that an admitted request holds. */
 export interface SlotHold {
@@ -90,7 +99,7 @@ export interface SlotHold {
 export interface Settlement {
   /** The parts of the response that costs are read from. */
   readonly terms: readonly CostTerm[]
-  /** Of the body of the request, where a term counts them: set by whoever passes it on. */
+  /** Bytes of the body of the request, where a term counts them: who passes it on sets them. */
   requestBytes?: number
   /** True if the response is to be aborted when the client leaves. */
   readonly isAborted: boolean

@@ -1,5 +1,5 @@
 /** Windows by the calendar. Few configurations have such limits, so the Worker loads this on demand. */
-import { type Calendar, type CalendarUnit, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
+import { CALENDAR_UNITS, type Calendar, type CalendarUnit, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import type { ReadCalendarLimits } from './read-limits.ts'
 
 const HOUR_MS = 3_600_000
@@ -13,12 +13,14 @@ const DAYS: Readonly<Record<CalendarUnit, readonly [most: number, average: numbe
   year: [366, 365.2425],
 }
 
+const WINDOWS = new RegExp(`/(${CALENDAR_UNITS.join('|')})(?=\\s*(?:,|$))`, 'g')
+
 /** The longest that a window may last: one in which the clocks are put back. */
 const findLongestMs = (unit: CalendarUnit) => DAYS[unit][0] * DAY_MS + HOUR_MS
 
 export const readCalendarLimits: ReadCalendarLimits = ({ algorithm, limits, timeZone, starts }, fail) => {
   const units = new Map<number, CalendarUnit>()
-  const text = limits.replace(/\/(day|week|month|year)(?=\s*(?:,|$))/g, (_, unit) => {
+  const text = limits.replace(WINDOWS, (_, unit) => {
     units.set(findLongestMs(unit), unit)
     return `/${findLongestMs(unit)}ms`
   })
@@ -109,7 +111,7 @@ export function openCalendar(unit: CalendarUnit, timeZone = 'UTC', starts = 1): 
     starts,
     findEnds(nowMs) {
       const [startMs = Number.POSITIVE_INFINITY, endMs = 0] = ends
-      // Intl takes microseconds, so it is asked once a window.
+      // Intl takes microseconds, so it is called once a window.
       if (nowMs < startMs || nowMs >= endMs) ends = computeEnds(nowMs)
       return ends
     },

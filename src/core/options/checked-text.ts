@@ -3,14 +3,14 @@ import type { SourceText } from '../model/identity-source.ts'
 import type { CalendarUnit, Unit } from '../model/limits.ts'
 
 type Digit = '0' | '1' | '2' | '3' | '4' | '5' | '6' | '7' | '8' | '9'
-type Space = ' ' | '\n' | '\r' | '\t'
+type Whitespace = ' ' | '\n' | '\r' | '\t'
 
 /** A `string`, or a template with one in it, takes any property as a key of it; a text that is known demands its own. */
 type IsKnown<Text extends string> = Record<never, never> extends Record<Text, 1> ? false : true
 
-type Trim<Text extends string> = Text extends `${Space}${infer Rest}`
+type Trim<Text extends string> = Text extends `${Whitespace}${infer Rest}`
   ? Trim<Rest>
-  : Text extends `${infer Rest}${Space}`
+  : Text extends `${infer Rest}${Whitespace}`
     ? Trim<Rest>
     : Text
 
@@ -23,7 +23,7 @@ type CutNumber<Text extends string> = Text extends `0${infer Rest}`
     ? CutDigits<Rest>
     : '?'
 
-/** Whether this may follow the number of units. `Window` are windows beside those of a length. */
+/** Tests that this may follow the number of units. `Window` are windows other than those of a length. */
 type IsWindow<Text extends string, Window> = Text extends `/${infer Length}`
   ? Length extends Window
     ? true
@@ -49,7 +49,7 @@ type FindWrongSource<Text extends string> = Text extends `${infer First}+${infer
     ? never
     : Trim<Text>
 
-/** Limits, if they can be right, or else a text that says what is wrong. `Window` are windows beside those of a length. */
+/** Limits, if they can be right, or else a text that says what is wrong. `Window` are windows other than those of a length. */
 export type CheckedText<Text extends string, Window extends CalendarUnit = never> = Text extends unknown
   ? IsKnown<Text> extends false
     ? Text

@@ -2,7 +2,7 @@
 
 import { explainLimits, LIMITS_EXPECTED } from '../model/limits.ts'
 
-/** What stands here for habitual options of other limiters. */
+/** Options that users of other limiters write by habit, each with what stands for it here. */
 const HABITUAL: readonly (readonly [names: RegExp, here: string, option: string])[] = [
   [/^(?:windowMs|max|limit|points|duration|interval|timeWindow|ttl|limiter)$/, 'limits, e.g. "100/1m"', 'limits'],
   [/^(?:keyGenerator|getTracker)$/, 'identify, or by', 'identify'],
@@ -33,7 +33,7 @@ export type OptionErrorCode =
 /** A wrong variable, option or argument. Its message is one line, and shows no value that may be secret. */
 export class OptionError extends TypeError {
   override readonly name = 'OptionError'
-  /** The same as long as the mistake is of the same kind, whatever the message says. */
+  /** The same as long as the mistake is of the same kind, even if the message changes. */
   readonly code: OptionErrorCode
   /** Where it stands, such as `policies[0].limits`. */
   readonly option: string

@@ -1,4 +1,4 @@
-/** Hashes of texts: that by which Redis knows a script, and a quick one. */
+/** Hashes of texts, the one by which Redis knows a script and a quick one, and random numbers. */
 
 /** Makes the name by which Redis knows a script. @returns lower-case hexadecimal digits */
 export async function createSha1(text: string): Promise<string> {
@@ -21,4 +21,10 @@ export function hashText(text: string, seed = 0): number {
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return (hash ^ (hash >>> 16)) >>> 0
+}
+
+/** Draws 53 random bits: an integer that JavaScript and Lua both hold exactly. */
+export function drawNumber(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
+  return (high & 0x1f_ffff) * 2 ** 32 + low
 }

@@ -60,3 +60,18 @@ export function throttle(log: Log, now: () => number): Log {
     }
   }
 }
+
+type Hook<Args extends unknown[]> = ((...args: Args) => void) | undefined
+
+/**
+ * Calls a function of a program that only looks on: what it throws is its own, and changes nothing.
+ * @returns calls `hook`, which may be asynchronous, and logs what it throws; undefined without one
+ */
+export function createHook<Args extends unknown[]>(option: string, hook: Hook<Args>, log: Log): Hook<Args> {
+  const logError = (error: unknown) =>
+    log('error', {
+      event: 'background_error',
+      message: `${option}: ${error instanceof Error ? error.message : 'failed'}`,
+    })
+  return hook && ((...args) => void (async () => hook(...args))().catch(logError))
+}

@@ -1,6 +1,5 @@
 /** Waits for a time or for work, and gives up when it is told to. */
-import { addAbortListener } from './abort-listeners.ts'
-import { createSteadyClock } from './steady-clock.ts'
+import { createSteadyClock } from './clocks.ts'
 
 /** Longer timers fire at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
@@ -59,4 +58,21 @@ export function waitAtMost<T>(work: Promise<T>, durationMs: number, signal?: Abo
       (error) => end(() => reject(error)),
     )
   })
+}
+
+/** One listener for each signal: Node warns of more than ten. */
+const listeners = new WeakMap<AbortSignal, Set<() => void>>()
+
+/** @returns a function that removes it */
+export function addAbortListener(signal: AbortSignal, abort: () => void): () => void {
+  const known = listeners.get(signal)
+  const all = known ?? new Set()
+  if (!known) {
+    listeners.set(signal, all)
+    signal.addEventListener('abort', () => {
+      for (const each of all) each()
+    })
+  }
+  all.add(abort)
+  return () => all.delete(abort)
 }

@@ -1,8 +1,7 @@
 /** Watches the upstream as this isolate sees it, by networks of which a few cannot bring about that others are shed. */
 import type { Priority } from '../model/policy.ts'
-import { hashText } from '../runtime/hash.ts'
-import { drawNumber } from '../runtime/random.ts'
-import { createSteadyClock } from '../runtime/steady-clock.ts'
+import { createSteadyClock } from '../runtime/clocks.ts'
+import { drawNumber, hashText } from '../runtime/hash.ts'
 import { type LoadSignals, ShedLevel, TICK_MS, updateAverage } from './shed-level.ts'
 
 const CELLS = 64
@@ -135,7 +134,7 @@ export class UpstreamHealth {
       cell.busyMs = 0
       cell.overloadShare *= OVERLOAD_DECAY
     }
-    // An overload that no response signals any more is over, whatever the cells remember.
+    // An overload that no response signals any more is over, even if the cells remember it.
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0

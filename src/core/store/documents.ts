@@ -41,7 +41,7 @@ export type Written =
   | { readonly kind: 'too-large' | 'malformed'; readonly version: number }
 
 export const MAX_DOCUMENT_BYTES = 1_048_576
-export const MAX_NOTE_CHARACTERS = 500
+const MAX_NOTE_CHARACTERS = 500
 export const KEPT_VERSIONS = 20
 
 /** One small document with versions, which operators write and every isolate reads. It does not expire. */
@@ -51,7 +51,7 @@ export interface DocumentStore {
    * out. @throws {StoreError}
    */
   read(known?: VersionId): Promise<StoredDocument | undefined>
-  /** Work after a reading for which nobody waits. */
+  /** Work after a reading, for which no response waits. */
   afterRead?(): Promise<void>
   /** @returns undefined if that version is not kept. @throws {StoreError} */
   readVersion(version: number): Promise<StoredDocument | undefined>

@@ -9,7 +9,7 @@ import {
   PAIR_KIND_NAMES,
   SOURCE_KINDS,
 } from '../../core/model/identity-source.ts'
-import { mapNames } from '../../core/runtime/names.ts'
+import { mapNames } from '../../core/runtime/lists.ts'
 import { KEPT_MS } from '../../core/store/counters.ts'
 import { findClaim } from '../../http/request/identity/claims.ts'
 import { InputError } from '../api/operation.ts'
@@ -34,7 +34,7 @@ const pairParts = mapNames(PAIR_KIND_NAMES, (kind) => {
   return describe(pairs, `Its ${noun}s, by ${name}.`)
 })
 
-export const callerParts = {
+const callerParts = {
   token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
   ip: v.optional(describe(v.string(), 'Its address.')),
   ...pairParts,

@@ -58,7 +58,7 @@ export async function changeRules(
   const written = await updateDocument(engine.documents, async ({ text: before, version, id }) => {
     if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) throw createConflict(version)
     known = version
-    // No edit ends what is enforced without having been asked to.
+    // No edit ends what is enforced unless it says so.
     const active = version === 0 ? await engine.look() : undefined
     const lost = active?.kind === 'lost' ? active.rules : undefined
     const old = lost ?? parseStored(before, replacesAll)

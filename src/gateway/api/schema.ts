@@ -1,6 +1,6 @@
 /** Schemas of what the admin API takes and answers. */
 import * as v from 'valibot'
-import { mapNames } from '../../core/runtime/names.ts'
+import { mapNames } from '../../core/runtime/lists.ts'
 
 /** Whole numbers from 0. */
 export const units = v.pipe(v.number(), v.integer(), v.minValue(0))

@@ -33,7 +33,7 @@ export function withCors(
   }
 
   /**
-   * No browser sends credentials, a body or another method with it; whatever does is counted, and so is what names a
+   * No browser sends credentials, a body or another method with it; a request that does is counted, and so is what names a
    * caller, a plan or a cost.
    */
   async function isPreflight({ request, path, context }: Exchange): Promise<boolean> {

@@ -8,14 +8,14 @@ import type { ShardHealthReader } from './shard-health.ts'
 const PING_INTERVAL_MS = 1_000
 
 /**
- * What decides the next request, as far as is known: a store that answers in time does. `slow`: a ping took longer than a
+ * Answers what decides the next request, as far as is known: a store that answers in time does. `slow`: a ping took longer than a
  * decision may. `failing`: pings are answered, but decisions were not, and none is called for now. `unknown`: no ping has
  * ended yet. While it is not known, it is not taken for well.
  */
 export const STORE_STATES = ['answers', 'slow', 'failing', 'unavailable', 'unknown'] as const
 export type StoreState = (typeof STORE_STATES)[number]
 
-/** For monitors. */
+/** Monitors read these. */
 const STATUSES = {
   answers: 'ok',
   slow: 'degraded',

@@ -8,7 +8,7 @@ import {
   isCallerSource,
   isShared,
 } from '../../core/model/identity-source.ts'
-import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type Pattern, type RequestPolicy } from '../../core/model/policy.ts'
 import type { Store } from '../../core/model/store.ts'
 import { MAX_BUCKET } from '../../core/options/read-limits.ts'
 import {
@@ -194,7 +194,7 @@ export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly 
         /** Milliseconds since the Unix epoch; null without a penalty. */
         penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
         unlimited: isUnlimited,
-        shadow: charge.mode === 'shadow' && !isUnlimited,
+        shadow: !isEnforced(charge) && !isUnlimited,
         shared: isShared(policy.by),
       }
     }),

@@ -101,7 +101,7 @@ export const DECIDE: ApiOperation = {
   }),
 }
 
-export function createDecide(
+export function createDecisionHandler(
   { keyPrefix, identitySecret: secret, policies: deployed }: Config,
   { engine, rulesEngine, watch }: GatewayContext,
 ): RouteHandler {
@@ -147,7 +147,7 @@ export function createDecide(
 
   function createCharge(path: readonly string[], question: Question, { policies, edition }: ActivePolicies): Charge {
     const { identity, cost } = question
-    return explainAt(path, () => {
+    return toInputProblem(path, () => {
       const isNamed = 'policy' in question
       const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : createPolicy(question)
       checkInteger('cost', cost, 1, findMaxCost([policy]))
@@ -238,7 +238,7 @@ function readQuestion(path: readonly string[], question: unknown) {
 }
 
 /** Turns what the library says of an option into a problem. */
-function explainAt<Value>(path: readonly string[], work: () => Value): Value {
+function toInputProblem<Value>(path: readonly string[], work: () => Value): Value {
   try {
     return work()
   } catch (error) {

@@ -10,7 +10,7 @@ import type { RouteHandler } from '../api/route.ts'
 import { createGuard, HEADERS } from '../api/route.ts'
 import type { App, GatewayContext } from '../app/app.ts'
 import { AUTHORIZE, createAuthorize, PATH, TOKEN_FIELD, toForwarded, toKnownRefusal } from './authorize.ts'
-import { createDecide, DECIDE } from './decide.ts'
+import { createDecisionHandler, DECIDE } from './decide.ts'
 
 const STRAY = createProblem('not_found', 404, `${TOKEN_FIELD} is for ${PATH}.`)
 
@@ -34,7 +34,7 @@ export function addDecisions(
   const isToken = createTokenCheck(config.decideToken ?? '')
   const guard = createGuard(isToken, 'DECIDE_TOKEN', 'sluice-decide')
   routes
-    .set('decide', guard(['POST'], createDecide(config, gateway)))
+    .set('decide', guard(['POST'], createDecisionHandler(config, gateway)))
     .set('openapi.json', guard(['GET'], describeDecisions))
     .set('authorize', createAuthorize(isToken, config, observer, gateway))
 }

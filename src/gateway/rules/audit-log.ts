@@ -44,7 +44,7 @@ export async function readAudit(auditLog: DocumentStore, digests: ReadonlySet<st
   return parseAudit(text).filter((entry) => entry.digests.some((digest) => digests.has(digest)))
 }
 
-/** Only this file writes entries; whatever else is stored is none. */
+/** Only this file writes entries; anything else that is stored is none. */
 function parseAudit(text: string): readonly AuditEntry[] {
   if (text === '') return []
   const { audit } = JSON.parse(text) as { readonly audit?: unknown }

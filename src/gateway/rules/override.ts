@@ -51,7 +51,7 @@ export function resolveOverride(
 }
 
 /** Units that are counted already count for the other limits too. */
-export function withLimits<C extends StoreCharge>(charge: C, limits: readonly Limit[]): C {
+function withLimits<C extends StoreCharge>(charge: C, limits: readonly Limit[]): C {
   const factor = (limits[0]?.limit ?? 1) / (charge.limits[0]?.limit ?? 1)
   const { burst, reserved, plan } = charge
   return {

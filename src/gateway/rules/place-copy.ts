@@ -71,7 +71,7 @@ export class PlaceCopy {
     }
   }
 
-  /** What is too old still spares whoever reads the store next a text that has not changed. */
+  /** A copy that is too old still spares the next reader of the store a text that has not changed. */
   async #keep(url: string, copy: Copy): Promise<void> {
     const headers = { 'Cache-Control': `max-age=${Math.ceil((KEPT_AGES * this.#options.maxAgeMs) / 1_000)}` }
     try {

@@ -16,7 +16,7 @@ const MAX_AT_EACH_END = 4
 
 /**
  * Finds what some API may take an ambiguous value for. A caller that is blocked must not get in by sending another value,
- * or anything else, beside the one that it is known by; whoever is let in is known by one value only.
+ * or anything else, in addition to the one that it is known by; whoever is let in is known by one value only.
  * @returns undefined if that may be anything
  */
 export async function findPossibleValues(
@@ -73,7 +73,7 @@ export function findPossibleTokens(field: string): readonly string[] {
 function findCredentials(field: string): readonly string[] {
   const bare = field.replace(/bearer\s?|\\/gi, '')
   const pieces = [field, bare, bare.replaceAll('"', '')].flatMap((text) => splitPieces(text, /[\s\p{Cc},;"]+|bearer/iu))
-  // Whatever of it decoders of base64 skip: words, and all that follows the scheme.
+  // The parts that decoders of base64 skip: words, and all that follows the scheme.
   const wholes = [...splitPieces(field, /\s+/), field.replace(/^\s*\S+\s+/, '')]
   const credentials = [...pieces, ...wholes]
     .filter(({ length }) => length <= MAX_CHARACTERS)

@@ -11,7 +11,7 @@ import { parseKnownBy } from './target.ts'
 export interface RuleEffects {
   /** With the limits that apply. */
   readonly charges: readonly CallerCharge[]
-  /** In shadow mode, the block is only logged. */
+  /** The block is only logged in shadow mode. */
   readonly blocked: (Blocked & { readonly isShadow: boolean }) | undefined
   /** Nothing refuses it, whatever other rules there are. */
   readonly isAllowed: boolean

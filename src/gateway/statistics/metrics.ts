@@ -2,12 +2,12 @@
 import * as v from 'valibot'
 import type { MirrorCount } from '../../core/engine/stages/mirror.ts'
 import { UNTOLD_REASONS, type UntoldReason } from '../../core/model/cost.ts'
-import type { Degradation } from '../../core/model/verdict.ts'
-import { listNames, mapNames } from '../../core/runtime/names.ts'
+import { DEGRADATIONS, type Degradation } from '../../core/model/verdict.ts'
+import { listNames, mapNames } from '../../core/runtime/lists.ts'
 import type { CounterValues } from '../../core/store/counters.ts'
 import { defineUnitsBy, describe, units } from '../api/schema.ts'
 import { createCounter, createHistogram, type Family, type Labels } from './open-metrics.ts'
-import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
+import { OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 
 /** The pattern of a policy that applies everywhere. */
 export const EVERYWHERE = '*'
@@ -42,7 +42,7 @@ export const COUNT_NAMES = {
   mirror: (name: MirrorCount) => `mirror ${name}`,
 } as const
 
-export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
+const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
 
 /** Labels are names of policies, their patterns and outcomes: no more series than a configuration has. */
 const METRICS = {
@@ -52,7 +52,10 @@ const METRICS = {
       createCounter('sluice_requests', 'Requests by outcome, each once.', labelCounts('outcome', requests)),
   }),
   degraded: defineMetric({
-    ...defineTally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
+    ...defineTally(
+      'Those that were decided without the store.',
+      mapNames(listNames(DEGRADATIONS), COUNT_NAMES.degraded),
+    ),
     toFamilies: (degraded) =>
       createCounter(
         'sluice_degraded_requests',

@@ -1,6 +1,6 @@
 /** The outcomes by which requests are counted. */
-import type { RequestPolicy } from '../../core/model/policy.ts'
-import type { Degradation, ReportedLimit, Verdict } from '../../core/model/verdict.ts'
+import { isEnforced, type RequestPolicy } from '../../core/model/policy.ts'
+import type { ReportedLimit, Verdict } from '../../core/model/verdict.ts'
 import type { Observed } from '../../http/response/exchange.ts'
 
 /**
@@ -37,9 +37,6 @@ export const POLICY_OUTCOMES = [
 ] as const
 export type PolicyOutcome = (typeof POLICY_OUTCOMES)[number]
 
-/** Requests without an answer of the store; those of `closed` have the outcome `unavailable`. */
-export const DEGRADATIONS = ['local', 'open', 'local, open', 'closed'] as const satisfies Degradation[]
-
 export function toOutcome({ outcome }: Verdict): Exclude<Outcome, 'failed'> {
   return outcome === 'invalid_cost' || outcome === 'ambiguous_path' ? 'bad_request' : outcome
 }
@@ -56,7 +53,7 @@ export function toPolicyOutcome(
   refusing: readonly ReportedLimit[],
 ): PolicyOutcome {
   const own = refusing.filter((limit) => limit.policy === policy)
-  if (policy.mode === 'shadow' && own.length > 0) return 'shadow_limited'
+  if (!isEnforced(policy) && own.length > 0) return 'shadow_limited'
   const outcome = toOutcome(verdict)
   if (outcome === 'limited' || outcome === 'deprioritized') {
     if (own.length === 0) return 'refused_by_another'
@@ -71,6 +68,6 @@ export function findRefusedCallers({ verdict, trace }: Pick<Observed, 'verdict' 
   if (verdict.outcome !== 'limited' && verdict.outcome !== 'deprioritized') return []
   const refusing = new Set(findRefusingLimits(verdict).map(({ policy }) => policy))
   return trace.charges.flatMap(({ policy, digest }) =>
-    policy.mode === 'enforce' && refusing.has(policy) ? [{ policy: policy.name, digest }] : [],
+    isEnforced(policy) && refusing.has(policy) ? [{ policy: policy.name, digest }] : [],
   )
 }

@@ -3,13 +3,13 @@ import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { isCharged } from '../../core/engine/engine.ts'
 import type { MirrorCount, MirrorWatch } from '../../core/engine/stages/mirror.ts'
 import { decorate, type StageWatch } from '../../core/engine/stages/stage.ts'
-import type { RequestCharge, StoreCharge } from '../../core/model/charge.ts'
+import { ACTIONS, type RequestCharge, type StoreCharge } from '../../core/model/charge.ts'
 import type { UntoldReason } from '../../core/model/cost.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
+import { drawNumber } from '../../core/runtime/hash.ts'
 import type { Log } from '../../core/runtime/log.ts'
-import { drawNumber } from '../../core/runtime/random.ts'
 import { type Flush, findPeriodStart, type StatisticsStore } from '../../core/store/counters.ts'
 import type { Observed, Observer } from '../../http/response/exchange.ts'
 import type { LabelReader } from './label.ts'
@@ -32,7 +32,7 @@ export interface RecorderOptions {
 const NOTHING_KNOWN = { method: null, route: null, policy: null, digest: null, rule: null, country: null }
 
 /** An isolate sends what it has counted at most this often. */
-export const FLUSH_INTERVAL_MS = 20_000
+const FLUSH_INTERVAL_MS = 20_000
 /** A failed flush is tried once more by the same request, which the platform ends 30 s after its response. */
 const RETRY_AFTER_MS = 2_000
 /** A request that is so late to send was ended by the platform. */
@@ -125,8 +125,9 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
           const decision = await store.decide(request, context)
           this.#findMinute().addStoreAnswer(now() - sentAtMs)
           for (const [index, charge] of request.charges.entries()) {
-            const isTaken = request.action.startsWith('take') && isCharged(decision, index) && !isChargedLater(charge)
-            if (isTaken || request.action === 'record') this.#addUnits(charge, decision.granted * charge.cost)
+            const isTaken = isCharged(decision, index) && !isChargedLater(charge)
+            const { charges, mayRefuse } = ACTIONS[request.action]
+            if (charges && (isTaken || !mayRefuse)) this.#addUnits(charge, decision.granted * charge.cost)
           }
           return decision
         } catch (error) {
@@ -141,7 +142,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     })
   }
 
-  /** What was given back is deducted from what is counted next, so that no sum ever falls. */
+  /** Units that were given back are deducted from what is counted next, so that no sum ever falls. */
   #addUnits(charge: StoreCharge, units: number): void {
     if (!hasCosts(charge)) return
     const { name } = charge.policy

@@ -2,13 +2,13 @@
 import * as v from 'valibot'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import { NAME, OptionError } from '../../core/options/option-error.ts'
-import { mapNames } from '../../core/runtime/names.ts'
+import { mapNames } from '../../core/runtime/lists.ts'
 import { type Environment, loadConfig, type MoreReaders, withoutEmpty } from './load-config.ts'
 import { readShards } from './shards.ts'
 import { parseJson } from './values.ts'
 import { createSchema, toOptionError, VARIABLES } from './variables.ts'
 
-/** Reads whatever any gateway has. */
+/** Reads the variables of any gateway. */
 export const ALL_READERS: MoreReaders = { readCalendarLimits, readShards }
 
 /** Replaces invalid limits and tables, so that they are not reported as missing. */
@@ -71,13 +71,13 @@ function replaceInvalid(env: Environment, { variable, path }: OptionError): Envi
   return rest
 }
 
-type Table = Readonly<Record<string, unknown>>
+type RawTable = Readonly<Record<string, unknown>>
 
 /** A mistake that may come of what has been left out of its table: its message names that. */
 function isInduced({ path: [index, key, plan], message }: OptionError, env: Environment, rest: Environment): boolean {
   const [before, after] = [env, rest].map(({ POLICIES }) => readTables(POLICIES)?.[index as number])
   const changed = Object.keys(before ?? {}).filter((key) => key !== 'name' && before?.[key] !== after?.[key])
-  // Each plan has limits of its own, whatever those of others were.
+  // Each plan has limits of its own, also if those of others were wrong.
   if (key === 'limits' && plan !== undefined) return false
   // Its plan was left out for its limits.
   if (key === 'default_plan') return Object.hasOwn(readPlans(before) ?? {}, `${before?.default_plan}`)
@@ -86,7 +86,7 @@ function isInduced({ path: [index, key, plan], message }: OptionError, env: Envi
   return names.some((name) => message.includes(name))
 }
 
-function readTables(value: unknown): readonly Table[] | undefined {
+function readTables(value: unknown): readonly RawTable[] | undefined {
   const tables = typeof value === 'string' ? parseJson(value) : value
   return Array.isArray(tables) ? tables : undefined
 }
@@ -109,11 +109,11 @@ function replaceTable(value: unknown, [index, key, plan]: OptionError['path']): 
   })
 }
 
-function readPlans(table: Table | undefined): Table | undefined {
-  return typeof table?.limits === 'object' && table.limits !== null ? (table.limits as Table) : undefined
+function readPlans(table: RawTable | undefined): RawTable | undefined {
+  return typeof table?.limits === 'object' && table.limits !== null ? (table.limits as RawTable) : undefined
 }
 
-function removeKey(table: Table, key: string | number): Table {
+function removeKey(table: RawTable, key: string | number): RawTable {
   return Object.fromEntries(Object.entries(table).filter(([name]) => name !== key))
 }
 

@@ -4,14 +4,15 @@ import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { type CostTerm, isMeasure } from '../../core/model/cost.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
 import { COUNTS, type Counts, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
-import type {
-  Cost,
-  IsFailure,
-  MissingIdentity,
-  OnStoreError,
-  Plans,
-  PolicyLimit,
-  RequestPolicy,
+import {
+  type Cost,
+  type IsFailure,
+  isEnforced,
+  type MissingIdentity,
+  type OnStoreError,
+  type Plans,
+  type PolicyLimit,
+  type RequestPolicy,
 } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import type { OptionName, OwnOptions } from '../../core/options/policy-options.ts'
@@ -38,7 +39,7 @@ export interface PolicyDefaults {
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   /** Tells the plan, for policies that have no `plan` of their own. */
   readonly plan?: IdentitySource | undefined
-  /** The plan of limits that are given beside plans. */
+  /** The plan of limits that are given in addition to plans. */
   readonly byDefault?: string | undefined
   /** Tells for policies without `failures` of their own which responses fail. */
   readonly isFailure?: IsFailure | undefined
@@ -97,11 +98,11 @@ export function createPolicies(
  * identity yet: so that nothing is refused for it, it comes after those that count what enforced policies detect.
  */
 function sortPolicies(policies: readonly RequestPolicy[]): readonly RequestPolicy[] {
-  const enforced = policies.filter(({ mode }) => mode === 'enforce')
+  const enforced = policies.filter(isEnforced)
   const counting = enforced.filter((policy) => countsNewIdentities(policy) && enforced.some(detectsNew(policy.match)))
   const rank = (policy: RequestPolicy) => {
     if (!countsEveryRequest(policy.counts)) return counting.includes(policy) ? 1 : 3
-    return policy.mode === 'shadow' && counting.length > 0 ? 2 : 0
+    return !isEnforced(policy) && counting.length > 0 ? 2 : 0
   }
   return policies.toSorted((a, b) => rank(a) - rank(b))
 }

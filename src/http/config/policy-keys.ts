@@ -16,7 +16,7 @@ import {
 } from '../../core/model/policy.ts'
 import { MAX_COST, NAME } from '../../core/options/option-error.ts'
 import { OPTIONS } from '../../core/options/policy-options.ts'
-import { listNames } from '../../core/runtime/names.ts'
+import { listNames } from '../../core/runtime/lists.ts'
 import {
   actualCost,
   boolean,

@@ -4,7 +4,7 @@
  */
 
 import * as v from 'valibot'
-import type { CostTerm, MeasureTerm } from '../../core/model/cost.ts'
+import { type CostTerm, isMeasureKind, type MeasureTerm } from '../../core/model/cost.ts'
 import { parseSource } from '../../core/model/identity-source.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
 import {
@@ -15,7 +15,7 @@ import {
   SHARE_EXPECTED,
   type TextRule,
 } from '../../core/options/option-error.ts'
-import { listNames, mapNames } from '../../core/runtime/names.ts'
+import { listNames, mapNames } from '../../core/runtime/lists.ts'
 import { describeExpectedPattern, parsePattern } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
 import { canPass } from '../response/forwarded-headers.ts'
@@ -116,8 +116,8 @@ export function parseHeaderOrClaim(text: string) {
   return source?.kind === 'header' || source?.kind === 'claim' ? source : undefined
 }
 
-export const HEADER_EXPECTED = '"header:<name>"'
-export const ACTUAL_COST_EXPECTED =
+const HEADER_EXPECTED = '"header:<name>"'
+const ACTUAL_COST_EXPECTED =
   '"header:<name>", "json:</pointer>", "bytes", "bytes:request" or "ms", or a table of these with weights'
 
 /** Reads one term, or a table of terms with the units that each counts. */
@@ -138,9 +138,7 @@ export const actualCost = () =>
 
 function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | undefined {
   if (typeof weight !== 'number' || weight === 0 || !(Math.abs(weight) <= 1e6)) return undefined
-  if (text === 'bytes' || text === 'bytes:request' || text === 'ms') {
-    return weight > 0 ? { kind: text, weight } : undefined
-  }
+  if (isMeasureKind(text)) return weight > 0 ? { kind: text, weight } : undefined
   const source = parseSource(text)
   if (source?.kind === 'header') return { kind: source.kind, name: source.name, weight }
   const [kind, ...parts] = text.split(/:|\|/)
@@ -152,18 +150,18 @@ function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | u
   return isWhole ? { kind, name: parts.join('|'), paths, isOptional, weight } : undefined
 }
 
-export const UNTOLD_EXPECTED = `an integer from 0 to ${MAX_COST}, or a share of what is measured, such as "bytes/4"`
+const UNTOLD_EXPECTED = `an integer from 0 to ${MAX_COST}, or a share of what is measured, such as "bytes/4"`
 
 /** Reads units, or what they are estimated by. */
 export const untold = () => v.union([integer(0, MAX_COST), parsed(UNTOLD_EXPECTED, parseShare)], UNTOLD_EXPECTED)
 
 /** Reads `bytes/4`: one unit for each four bytes. */
 function parseShare(text: string): MeasureTerm | undefined {
-  const [, kind, divisor = '1'] = /^(bytes|bytes:request|ms)(?:\/([1-9]\d{0,5}))?$/.exec(text) ?? []
-  return kind === undefined ? undefined : { kind: kind as MeasureTerm['kind'], weight: 1 / Number(divisor) }
+  const [, kind = '', divisor = '1'] = /^([a-z:]+)(?:\/([1-9]\d{0,5}))?$/.exec(text) ?? []
+  return isMeasureKind(kind) ? { kind, weight: 1 / Number(divisor) } : undefined
 }
 
-export const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`
+const COST_EXPECTED = `an integer from 1 to ${MAX_COST}, ${HEADER_EXPECTED} or "bytes:request/<bytes of a unit>"`
 
 /** Reads units, or what of a request tells them. */
 export const cost = () =>

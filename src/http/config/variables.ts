@@ -9,7 +9,7 @@ import * as v from 'valibot'
 import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
 import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../../core/options/option-error.ts'
-import { listNames, mapNames } from '../../core/runtime/names.ts'
+import { listNames, mapNames } from '../../core/runtime/lists.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
 import { policyList } from './policy-keys.ts'
@@ -46,7 +46,7 @@ const onOrOff = () =>
 const jwtName = () => matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
 
 /** How to make the schema of each, and what it is by default: a Worker makes only those of the variables that are set. */
-export const variables = {
+const variables = {
   /**
    * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL
    * @example https://api.example.com
@@ -213,32 +213,32 @@ export const variables = {
   ADMIN_HOST: [host],
   /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
   DECIDE_TOKEN: [longSecret],
-} as const satisfies Readonly<Record<string, Row>>
+} as const satisfies Readonly<Record<string, VariableRow>>
 
-type Row = readonly [create: () => v.GenericSchema, byDefault?: string | number]
-type Table = typeof variables
-export type VariableName = keyof Table
+type VariableRow = readonly [create: () => v.GenericSchema, byDefault?: string | number]
+type VariableTable = typeof variables
+export type VariableName = keyof VariableTable
 
 /** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
 export const VARIABLES = listNames(variables)
 
 /** @returns the schema of a variable that may be missing */
 export function createSchema<const Name extends VariableName>(name: Name) {
-  const [create, byDefault]: Row = variables[name]
-  return v.optional(create(), byDefault) as v.OptionalSchema<ReturnType<Table[Name][0]>, Table[Name][1]>
+  const [create, byDefault]: VariableRow = variables[name]
+  return v.optional(create(), byDefault) as v.OptionalSchema<ReturnType<VariableTable[Name][0]>, VariableTable[Name][1]>
 }
 
 /** The values of all variables: undefined for one that is missing, and has no default. */
 type Values = {
   readonly [Name in VariableName]:
-    | v.InferOutput<ReturnType<Table[Name][0]>>
-    | (Table[Name] extends { readonly length: 2 } ? never : undefined)
+    | v.InferOutput<ReturnType<VariableTable[Name][0]>>
+    | (VariableTable[Name] extends { readonly length: 2 } ? never : undefined)
 }
 
 /** Reads the variables that are set. @throws {OptionError} on the first that is wrong */
 export function readVariables(env: Readonly<Record<string, unknown>>): Values {
   return mapNames(VARIABLES, (name) => {
-    const [create, byDefault]: Row = variables[name]
+    const [create, byDefault]: VariableRow = variables[name]
     const value = env[name]
     // No schema is made for a default: only that of `onOrOff` would change it.
     if (value === undefined) return create === onOrOff ? byDefault === 'on' : byDefault

@@ -2,14 +2,21 @@
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities, isChargedLater } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
-import type { CostTerm } from '../../core/model/cost.ts'
+import { type CostTerm, isInHead } from '../../core/model/cost.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
-import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
+import {
+  type Cost,
+  isEnforced,
+  type MissingIdentity,
+  type PolicyMode,
+  type Priority,
+  type RequestPolicy,
+} from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import { createDigest, type Digest } from '../../core/runtime/digest.ts'
+import { drawNumber } from '../../core/runtime/hash.ts'
 import { TextLru } from '../../core/runtime/lru.ts'
-import { drawNumber } from '../../core/runtime/random.ts'
 import { readCallerAddress } from './identity/address.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
@@ -129,8 +136,9 @@ function findPlanTerms({ terms, termsByPlan }: Prepared, { kind }: IdentitySourc
 }
 
 /** Shadow mode refuses nothing, not even anonymous callers. */
-export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity {
-  return mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
+export function findMissing(policy: RequestPolicy): MissingIdentity {
+  const { anonymous } = policy
+  return !isEnforced(policy) && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
 }
 
 /** Makes what all charges of a policy have in common. */
@@ -189,9 +197,9 @@ function readCost(
   return refuseCost(units > cost.max ? 413 : 400, cost.max, mode, cost.name)
 }
 
-/** Such a request would never be admitted, so that 429 would have it sent again. Shadow mode refuses nothing. */
+/** Refuses a request that would never be admitted: 429 would have it sent again. Shadow mode refuses nothing. */
 function refuseCost(status: 400 | 413, max: number, mode: PolicyMode, header?: string): number | Uncharged {
-  if (mode === 'enforce') return { outcome: 'invalid_cost', status, header, max }
+  if (isEnforced({ mode })) return { outcome: 'invalid_cost', status, header, max }
   return status === 413 ? max : 1
 }
 
@@ -203,7 +211,7 @@ function readSizeCost({ weight, max }: Cost & { readonly kind: 'size' }, { heade
 
 /** Tests that a cost is known only when the response has ended. */
 export function isKnownAtEnd(terms: readonly CostTerm[] = []): boolean {
-  return terms.some(({ kind }) => kind !== 'header')
+  return !terms.every(isInHead)
 }
 
 /** Tests that responses tell what is charged. */

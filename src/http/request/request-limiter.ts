@@ -3,10 +3,11 @@ import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
 import type { StageWatch } from '../../core/engine/stages/stage.ts'
 import type { DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
-import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type Pattern, type RequestPolicy } from '../../core/model/policy.ts'
 import {
   type Admitted,
   type Blocked,
+  DEGRADATIONS,
   type Refused,
   type ReportedLimit,
   reportLimits,
@@ -109,7 +110,7 @@ export class RequestLimiter {
     const charges: RequestCharge[] = []
     for (const match of matches) {
       if (match.policy.limits.length === 0 || skips?.(match.policy)) continue
-      const own = match.policy.mode === 'shadow' ? findPriority(matches, path, 'shadow') : priority
+      const own = isEnforced(match.policy) ? priority : findPriority(matches, path, match.policy.mode)
       const charge = await this.#builder.build(match, request, path.canonical, own, context)
       if (charge === 'skip') {
         if (trace) trace.matches = trace.matches.filter((one) => one !== match)
@@ -136,7 +137,9 @@ export class RequestLimiter {
   #toVerdict(decision: EngineDecision<RequestCharge>, context: CallContext): Verdict {
     const { degraded } = decision
     if (degraded === undefined) return this.#judge(decision, context)
-    const verdict: Verdict = degraded === 'closed' ? { outcome: 'unavailable' } : this.#judge(decision, context)
+    const verdict: Verdict = DEGRADATIONS[degraded].refusesAll
+      ? { outcome: 'unavailable' }
+      : this.#judge(decision, context)
     return { ...verdict, degraded }
   }
 
@@ -156,7 +159,7 @@ export class RequestLimiter {
   ): Admitted | Refused {
     const { granted, charges, hold } = decision
     const refusing = limits.filter(isRefusing)
-    const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
+    const shadowed = refusing.filter(({ policy }) => !isEnforced(policy))
     if (shadowed.length > 0) {
       const violated = shadowed.map(({ name }) => name)
       this.#log('warn', { event: 'shadow_limited', violated, callers: groupDigests(charges, shadowed) })
@@ -167,7 +170,7 @@ export class RequestLimiter {
       const settlement = this.#createSettlement?.(charged, limits, about)
       return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
-    const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
+    const enforced = refusing.filter(({ policy }) => isEnforced(policy))
     const retryAfterMs = toWholeMs(Math.max(...enforced.map(findWaitMs)))
     const violated = enforced.filter(({ isReserve }) => !isReserve)
     return violated.length > 0

@@ -95,7 +95,7 @@ export function createFollowResponse({ limiter, keepsEncoding, now }: FollowOpti
   }
 }
 
-/** Resolves when either side has ended, whatever happened. @returns why not all of the body was seen, if so */
+/** Resolves when either side has ended, however it did. @returns why not all of the body was seen, if so */
 async function copyBody(
   body: ReadableStream<Uint8Array>,
   writable: WritableStream<Uint8Array>,

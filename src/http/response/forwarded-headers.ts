@@ -36,7 +36,7 @@ const CLAIM = new RegExp(
   ].join('|'),
 )
 
-/** Storages keep whatever a client names so. */
+/** Storages keep every header that a client names so. */
 const METADATA = /^x-(?:account|amz|container|goog|ms|object)-meta-/
 
 export const SECRET_FIELD = 'sluice-secret'

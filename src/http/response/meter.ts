@@ -12,11 +12,11 @@ import type { CallContext } from '../../core/runtime/call-context.ts'
 import { type Answered, readCostHeader } from './exchange.ts'
 import { createMemberReader } from './read-members.ts'
 
-/** What is left of a body is read so long for its cost when the client has gone. Workers allow no longer. */
+/** The rest of a body is read for so long for its cost when the client has gone. Workers allow no longer. */
 export const MAX_READ_ON_MS = 30_000
 
 /** Measured costs are charged in steps of this length. */
-export const STEP_MS = 5_000
+const STEP_MS = 5_000
 
 /** RFC 9110 §15.3.7: a range of the body, which may cut a number off. */
 const PARTIAL_CONTENT = 206
@@ -64,12 +64,20 @@ export function createMeter(
       bytes[kind] += more
     },
     read(term) {
-      if (term.kind === 'header') return readCostHeader(term, headers)
-      if (term.kind === 'ms') return createReading(Math.max(0, (endMs ?? now()) - startMs))
-      if (term.kind !== 'json') return createReading(bytes[term.kind])
-      if (!members) return createUntold(isOfType ? 'partial' : 'type')
-      const reading = members.read(term, ending)
-      return bytes.bytes === 0 && ending === undefined ? createUntold('no_body') : reading
+      switch (term.kind) {
+        case 'header':
+          return readCostHeader(term, headers)
+        case 'ms':
+          return createReading(Math.max(0, (endMs ?? now()) - startMs))
+        case 'bytes':
+        case 'bytes:request':
+          return createReading(bytes[term.kind])
+        case 'json': {
+          if (!members) return createUntold(isOfType ? 'partial' : 'type')
+          const reading = members.read(term, ending)
+          return bytes.bytes === 0 && ending === undefined ? createUntold('no_body') : reading
+        }
+      }
     },
     async end(why) {
       endMs = now()

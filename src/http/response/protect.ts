@@ -32,7 +32,7 @@ export interface ProtectOptions {
 
 /**
  * Answers a request as its verdict says, with a response whose headers can be changed.
- * @param signal aborts when the client disconnects; left out if the response must be awaited whatever the client does
+ * @param signal aborts when the client disconnects; left out if the response must be awaited even after that
  */
 export type Responder = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 

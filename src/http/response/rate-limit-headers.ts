@@ -2,20 +2,15 @@
 
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { COUNTS, type CountsEntry } from '../../core/model/limits.ts'
-import type { Policy, RequestPolicy } from '../../core/model/policy.ts'
-import {
-  type Degradation,
-  type ReportedLimit as ReportedLimitOf,
-  SLOT_RETRY_MS,
-  type Verdict,
-} from '../../core/model/verdict.ts'
-import { listNames } from '../../core/runtime/names.ts'
+import { isEnforced, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
+import { type Degradation, type ReportedLimit, SLOT_RETRY_MS, type Verdict } from '../../core/model/verdict.ts'
+import { listNames } from '../../core/runtime/lists.ts'
 
-/** What headers say of a policy. */
+/** A policy, as far as headers report it. */
 export type CountingPolicy = Policy & Pick<RequestPolicy, 'counts'> & Partial<Pick<RequestPolicy, 'actualCost'>>
-type ReportedLimit = ReportedLimitOf<CountingPolicy>
+type CountingLimit = ReportedLimit<CountingPolicy>
 
-interface Fields<Name extends string> {
+interface HeaderFields<Name extends string> {
   has(name: Name): boolean
   set(name: Name, value: string): unknown
   append(name: Name, value: string): unknown
@@ -25,7 +20,7 @@ interface Format<Name extends string> {
   /** Names of its headers. */
   readonly names: readonly Name[]
   /** Writes at least one limit. */
-  write(headers: Fields<Name>, limits: readonly ReportedLimit[], now: () => number): void
+  write(headers: HeaderFields<Name>, limits: readonly CountingLimit[], now: () => number): void
 }
 
 /** Drafts of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit` headers, or none. */
@@ -42,7 +37,7 @@ export const HEADER_FORMATS = {
     names: ['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
     write(headers, limits) {
       const reported = limits.filter(isAboutRequests)
-      const tightest = findTightest(reported)
+      const tightest = selectTightestLimit(reported)
       if (!tightest) return
       addUnlessSent(headers, {
         'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
@@ -55,7 +50,7 @@ export const HEADER_FORMATS = {
   'x-ratelimit': defineFormat({
     names: ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
     write(headers, limits, now) {
-      const tightest = findTightest(limits.filter(isAboutRequests))
+      const tightest = selectTightestLimit(limits.filter(isAboutRequests))
       if (!tightest) return
       addUnlessSent(headers, {
         'X-RateLimit-Limit': String(tightest.limit),
@@ -77,7 +72,7 @@ function defineFormat<Name extends string>(format: Format<Name>): Format<string>
 
 export function setRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
-  verdict: Verdict | { readonly limits: readonly ReportedLimit[]; readonly degraded?: Degradation },
+  verdict: Verdict | { readonly limits: readonly CountingLimit[]; readonly degraded?: Degradation },
   headerFormat: HeaderFormat,
   now: () => number,
 ): void {
@@ -92,31 +87,31 @@ export function setRateLimitHeaders(
  * The older headers cannot name failures or slots: a client would take them for requests, which a refusal is about in any
  * case.
  */
-function isAboutRequests(status: ReportedLimit): boolean {
+function isAboutRequests(status: CountingLimit): boolean {
   return !(COUNTS[status.policy.counts].unit || holdsSlots(status.policy)) || isRefusing(status)
 }
 
 /** Finds the only limit that the older headers report: the one of the longest wait, else of the fewest remaining units. */
-function findTightest(reported: readonly ReportedLimit[]): ReportedLimit | undefined {
+function selectTightestLimit(reported: readonly CountingLimit[]): CountingLimit | undefined {
   const [tightest] = reported.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
   return tightest
 }
 
 /** Where limits are enforced, clients need not hold back for one that is only tried in shadow mode. */
-function selectReported(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
-  const enforced = limits.filter(isEnforced)
+function selectReported(limits: readonly CountingLimit[]): readonly CountingLimit[] {
+  const enforced = limits.filter(({ policy }) => isEnforced(policy))
   return enforced.length > 0 ? enforced : limits
 }
 
 /** Without `map()` and `join()`, which take as long as formatting the items. */
-function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLimit) => string): string {
+function joinItems(limits: readonly CountingLimit[], format: (limit: CountingLimit) => string): string {
   let list = ''
   for (const limit of limits) list += list === '' ? format(limit) : `, ${format(limit)}`
   return list
 }
 
 /** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if it has one length. */
-function formatPolicyItem(status: ReportedLimit): string {
+function formatPolicyItem(status: CountingLimit): string {
   const { name, limit } = status
   if (holdsSlots(status.policy)) return `"${name}";q=${limit};qu="concurrent-requests"`
   const unit = findUnit(status.policy)
@@ -124,7 +119,7 @@ function formatPolicyItem(status: ReportedLimit): string {
 }
 
 /** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
-function formatLimitItem(status: ReportedLimit): string {
+function formatLimitItem(status: CountingLimit): string {
   const { name, remaining, resetMs } = status
   // A slot may be released at any time.
   return `"${name}";r=${remaining}${holdsSlots(status.policy) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
@@ -142,21 +137,17 @@ export function findUnit({ counts, actualCost }: CountingPolicy): CountsEntry['u
   return kind.startsWith('bytes') ? { noun: 'byte', inHeaders: 'content-bytes' } : { noun: 'unit', inHeaders: 'units' }
 }
 
-function isEnforced({ policy }: ReportedLimit): boolean {
-  return policy.mode === 'enforce'
-}
-
-function isRefusing(status: ReportedLimit): boolean {
-  return isEnforced(status) && status.retryAfterMs > 0
+function isRefusing(status: CountingLimit): boolean {
+  return isEnforced(status.policy) && status.retryAfterMs > 0
 }
 
 /** A refusal for want of a slot tells the same. */
-function findResetMs(status: ReportedLimit): number {
+function findResetMs(status: CountingLimit): number {
   return holdsSlots(status.policy) ? Math.min(status.resetMs, SLOT_RETRY_MS) : status.resetMs
 }
 
 /** Only whole seconds can be told, no month is as long as another, and slots have no window. */
-function formatWindowParameter(status: ReportedLimit): string {
+function formatWindowParameter(status: CountingLimit): string {
   const { windowMs, calendar } = status
   return !holdsSlots(status.policy) && windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
 }
@@ -166,7 +157,7 @@ function toWholeSeconds(ms: number): number {
 }
 
 /** An upstream that sends these reports its own limits, and a second value would make both useless. */
-function addUnlessSent<Name extends string>(headers: Fields<Name>, fields: Readonly<Record<Name, string>>): void {
+function addUnlessSent<Name extends string>(headers: HeaderFields<Name>, fields: Readonly<Record<Name, string>>): void {
   const names = listNames(fields)
   if (names.some((name) => headers.has(name))) return
   for (const name of names) headers.set(name, fields[name])

@@ -1,4 +1,4 @@
-/** Reads numbers of members from a body beside its way: decodes it, tells what form it has, and scans its JSON. */
+/** Reads numbers of members from a body while it passes: decodes it, tells what form it has, and scans its JSON. */
 import type { Transform } from 'node:stream'
 import {
   type CostReading,

@@ -18,13 +18,13 @@ export interface RepeatedOutcome {
 
 /** All requests of an isolate for one identity share its account. */
 export class LeaseAccount {
-  /** That of the clock. In an account of an earlier one, requests may still wait, but no permits are left. */
+  /** The clock had this generation. In an account of an earlier one, requests may still wait, but no permits are left. */
   readonly generation: number
   readonly calls = new SharedCalls()
   /** Permits used, and permits that expired, in about a longest window: older ones fade away. */
   used = 0
   expired = 0
-  /** That of the latest call, if it is to be repeated. */
+  /** The latest call had this outcome, if it is to be repeated. */
   repeated: RepeatedOutcome | undefined
   readonly #leases: Lease[] = []
   #seenAtMs = Number.NEGATIVE_INFINITY

@@ -1,4 +1,4 @@
-/** The clock by which leases end. When it has stepped back, nobody knows when they do, so it ends them all. */
+/** The clock by which leases end. When it has stepped back, it is not known when they do, so it ends them all. */
 import type { Clocks } from '../../runtime/clocks.ts'
 
 /** A clock of whole milliseconds, read with one that has parts of them, seems to move by up to this. */

@@ -1,4 +1,4 @@
-/** What a call for permits asks for: how many of each of its charges, and for how long. No I/O. */
+/** Plans a call for permits: how many of each of its charges, and for how long. No I/O. */
 import type { StoreCharge } from '../../model/charge.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import type { StatusCache } from '../refusals/status-cache.ts'
@@ -17,7 +17,7 @@ export interface LeasingCaller {
   readonly keepMs: number
 }
 
-/** What an isolate has seen of the store. */
+/** The store, as an isolate has seen it. */
 export interface StoreView {
   readonly statuses: StatusCache
   readonly roundTripMs: number
@@ -25,7 +25,7 @@ export interface StoreView {
   readonly maxPermits: number
 }
 
-/** Who a call is for, besides the requests that wait. */
+/** The callers that a call is for, besides the requests that wait. */
 export interface LeaseOrder {
   /** 1 if the request that makes the call needs a permit, too. */
   readonly own: 0 | 1

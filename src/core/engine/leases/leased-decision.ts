@@ -22,7 +22,7 @@ export class LeasedDecision {
   /** The callers of all charges that can be leased. */
   readonly #callers: ReadonlyMap<StoreCharge, LeasingCaller>
   readonly #permits = new Map<StoreCharge, Lease>()
-  /** Whether all of its charges can be leased. */
+  /** True if all of its charges can be leased. */
   readonly #isLeased: boolean
   /** A call of another request has brought its permits. */
   #hasWaited = false

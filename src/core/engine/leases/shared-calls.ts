@@ -15,7 +15,7 @@ export interface Lease {
   readonly expiresAtMs: number
   /** The store's clock. */
   readonly chargedAtMs: number
-  /** That of the clock when the call was sent. */
+  /** The clock had this generation when the call was sent. */
   readonly generation: number
 }
 

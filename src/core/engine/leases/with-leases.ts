@@ -9,9 +9,11 @@
  * share a call (`shared-calls.ts`). `lease-call.ts` makes one call, as `lease-plan.ts` and `lease-size.ts` plan it, by the
  * clock of `lease-clock.ts`.
  */
+
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type StoreCharge } from '../../model/charge.ts'
 import { countsEveryRequest } from '../../model/limits.ts'
+import { isEnforced } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import type { RefusalCachingStore } from '../refusals/refusal-cache.ts'
@@ -39,7 +41,7 @@ export function withLeases(size: LeaseSize): (store: RefusalCachingStore, parts:
 /** @throws {StoreError} it is then unknown if a lease was charged */
 function decide(leasing: Leasing, request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
   const { action, permits, charges } = request
-  if (action === 'peek') return leasing.store.decide(request, context)
+  if (!ACTIONS[action].charges) return leasing.store.decide(request, context)
   if (!context || action !== 'take' || permits !== 1 || !charges.some(canLease)) return leasing.ask(request, context)
   const nowMs = leasing.clock.read()
   const timeoutMs = charges.length === 1 ? 0 : leasing.timeoutMs
@@ -53,7 +55,8 @@ function decide(leasing: Leasing, request: DecisionRequest, context: CallContext
  * Other permits are taken one by one: a slot is held by one request, a policy in shadow mode counts each request,
  * settling calls the store in any case, and no caller may use permits during a penalty.
  */
-function canLease({ algorithm, mode, reserved, penalty, needsSettlement, counts }: StoreCharge): boolean {
-  const isPlain = mode === 'enforce' && reserved === 0 && !penalty && !needsSettlement && countsEveryRequest(counts)
-  return isPlain && ALGORITHMS[algorithm].lease !== undefined
+function canLease(charge: StoreCharge): boolean {
+  const { algorithm, reserved, penalty, needsSettlement, counts } = charge
+  const isPlain = reserved === 0 && !penalty && !needsSettlement && countsEveryRequest(counts)
+  return isEnforced(charge) && isPlain && ALGORITHMS[algorithm].lease !== undefined
 }

@@ -3,20 +3,27 @@ import type { Decision, DecisionRequest } from '../../model/charge.ts'
 import type { Shard, Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { hashText } from '../../runtime/hash.ts'
-import { groupBy } from '../../runtime/lists.ts'
+import { groupBy, listNames } from '../../runtime/lists.ts'
 import { ChargeTimes } from '../../store/charge-times.ts'
 import { decorate } from '../stages/stage.ts'
 import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
 import { type Keyed, readTag } from './keys.ts'
 import { decideInPlaces } from './split-decision.ts'
 
-/** The states of shards that join or leave; one without a state stays. */
-export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]
+/** Shards that join or leave; one without a state counts now, and is to. */
+const LAYOUTS = {
+  joining: { isNow: false, isNext: true },
+  leaving: { isNow: true, isNext: false },
+} as const satisfies Readonly<
+  Record<NonNullable<Shard['state']>, { readonly isNow: boolean; readonly isNext: boolean }>
+>
 
-/** @returns the shards that count now, and those that are to */
+export const SHARD_STATES = listNames(LAYOUTS)
+
+/** @returns the shards that count now, and those that are to; one of an unknown state is in neither */
 export function findLayouts<Any extends Shard>(shards: readonly Any[]) {
-  const now = shards.filter(({ state }) => state !== 'joining')
-  const next = shards.filter(({ state }) => state !== 'leaving')
+  const now = shards.filter(({ state }) => !state || LAYOUTS[state]?.isNow)
+  const next = shards.filter(({ state }) => !state || LAYOUTS[state]?.isNext)
   return { now, next, isMoving: shards.some(({ state }) => state !== undefined) }
 }
 

@@ -9,9 +9,11 @@
  * stays charged. A script in Redis forgets what it was asked, so it must be asked first. They share the rules of
  * `algorithms/decide.ts`: what is granted, and which charges apply to a new identity.
  */
+
 import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
 import { countsNewIdentities, isChargedLater } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest } from '../../model/charge.ts'
+import { isEnforced } from '../../model/policy.ts'
 import { StoreError } from '../../model/store.ts'
 import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
 import { type ChargePlace, type PlannedCall, SplitPlan } from './split-plan.ts'
@@ -58,16 +60,17 @@ class SplitDecision {
   async decide(): Promise<Decision> {
     const { action, permits, charges } = this.#request
     const { plan } = this
-    if (action !== 'record' || charges.some(countsNewIdentities)) {
+    const { mayRefuse } = ACTIONS[action]
+    if (mayRefuse || charges.some(countsNewIdentities)) {
       await Promise.all(plan.planQuestions().map((call) => this.#ask(call)))
     }
-    if (action === 'record') {
+    if (!mayRefuse) {
       const calls = plan.places.flatMap((place) => plan.planCharge(place, permits) ?? [])
       await Promise.all(calls.map((call) => this.#ask(call)))
       return plan.conclude(permits)
     }
     const granted = plan.countFitting()
-    if (action === 'peek') return plan.conclude(granted)
+    if (!ACTIONS[action].charges) return plan.conclude(granted)
     if (granted > 0) return this.#take(granted)
     await Promise.all(plan.planRefusals().map(async (call) => plan.noteRefusals(call, await this.#call(call))))
     return plan.conclude(granted)
@@ -116,12 +119,12 @@ class SplitDecision {
     return { ...plan.conclude(granted), ...(granted === 0 && { isProvisional: true }) }
   }
 
-  /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
+  /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nothing. */
   async #giveBack({ call, decision: { granted: charged, nowMs } }: Taken, granted: number): Promise<void> {
     const { store } = call.place
     const charges = call.charges.filter((charge) => !isChargedLater(charge))
     const differences = charges
-      .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
+      .filter((charge) => isEnforced(charge) && ALGORITHMS[charge.algorithm].implementation.settle)
       .map((charge) => ({ charge, units: (granted - charged) * charge.cost }))
     const held = granted === 0 ? charges.filter(holdsSlots) : []
     try {

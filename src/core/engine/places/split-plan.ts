@@ -2,6 +2,7 @@
  * Plans the calls of one decision over charges in several places, and keeps what these have answered: no I/O. What a call
  * sends follows from the answers before it, because charges of new identities apply only once one has been detected.
  */
+
 import {
   countGranted,
   countsNewIdentities,
@@ -12,7 +13,8 @@ import {
   withoutCondition,
   withPenalty,
 } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type LimitState, type StoreCharge } from '../../model/charge.ts'
+import { isEnforced } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
 import type { ChargeTimes } from '../../store/charge-times.ts'
 
@@ -29,7 +31,7 @@ export interface ChargePlace {
 /** A place, with its latest answers. */
 export interface AnsweringPlace extends ChargePlace {
   readonly usage: Map<StoreCharge, readonly LimitState[]>
-  /** By its own clock. */
+  /** Its own clock showed this when it answered. */
   nowMs: number
 }
 
@@ -44,7 +46,7 @@ export interface PlannedCall {
 
 /** No charge has detected a new identity. */
 const NONE = Number.POSITIVE_INFINITY
-/** Of each limit: what others take meanwhile is rarely more. */
+/** This share of each limit is spared: others rarely take more between two calls. */
 const SHARE_TO_SPARE = 0.5
 
 export class SplitPlan {
@@ -76,7 +78,7 @@ export class SplitPlan {
   /** @returns places that are charged at once, one round after the other */
   planRounds(permits: number): (readonly AnsweringPlace[])[] {
     const ranked = this.places.map((place) => ({ place, ...this.#rank(place, permits) }))
-    // Nobody is likely to refuse where there is room to spare.
+    // No place is likely to refuse where there is room to spare.
     if (ranked.every(({ order, share }) => order === LAST && share >= SHARE_TO_SPARE)) return [this.places]
     return ranked.sort((a, b) => a.order - b.order || a.share - b.share).map(({ place }) => [place])
   }
@@ -92,7 +94,7 @@ export class SplitPlan {
     return this.places.flatMap((place) => {
       const charges = place.charges.filter((charge) => {
         const usage = this.#getUsage(charge)
-        const isCounted = charge.penalty && charge.mode === 'enforce' && usage[0]?.penaltyMs === undefined
+        const isCounted = charge.penalty && isEnforced(charge) && usage[0]?.penaltyMs === undefined
         return isCounted && refuses(usage) && this.applies(charge)
       })
       if (charges.length === 0) return []
@@ -148,7 +150,7 @@ export class SplitPlan {
     permits: number,
   ): PlannedCall {
     const all = this.#request.charges
-    const lastSkipped = action === 'record' ? -1 : all.findLastIndex((charge) => !this.applies(charge))
+    const lastSkipped = !ACTIONS[action].mayRefuse ? -1 : all.findLastIndex((charge) => !this.applies(charge))
     // Others that do not apply must still not, when it is charged.
     const isProbed = (charge: StoreCharge) =>
       !place.isNext && detectsIdentities(charge) && all.indexOf(charge) < lastSkipped
@@ -166,8 +168,8 @@ export class SplitPlan {
   #rank(place: AnsweringPlace, permits: number): { readonly order: number; readonly share: number } {
     const charges = place.charges.filter((charge) => this.applies(charge))
     const shares = charges.flatMap((charge) => {
-      const { mode, cost, limits, burst } = charge
-      const usage = mode === 'enforce' ? this.#getUsage(charge) : []
+      const { cost, limits, burst } = charge
+      const usage = isEnforced(charge) ? this.#getUsage(charge) : []
       return usage.map(({ remaining }, at) => (remaining - permits * cost) / (burst ?? limits[at]?.limit ?? 1))
     })
     const order = !charges.some(countsNewIdentities) ? LAST : charges.some(detectsIdentities) ? SECOND : FIRST

@@ -8,13 +8,15 @@
  * A new identity is refused; one that the store knows must not be, whichever isolate it comes to. `identity-memory.ts` says
  * which of them the store is asked about.
  */
+
 import { countsNewIdentities, detectsNewIdentities, isUnused } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { isEnforced } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { decideSome } from '../stages/stage.ts'
 import { IdentityMemory } from './identity-memory.ts'
-import { countUnits, type Refusal } from './refusal-memory.ts'
+import { countUnits, type KnownRefusal } from './refusal-memory.ts'
 import type { StatusCache } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a second, before others are answered by what is known of them. */
@@ -25,7 +27,7 @@ export type CreateEarlyRefusals = (statuses: StatusCache, now: () => number) => 
 export const createEarlyRefusals: CreateEarlyRefusals = (statuses, now) => new EarlyRefusals(statuses, now)
 
 export interface RepeatedRefusal {
-  readonly refusal: Refusal
+  readonly refusal: KnownRefusal
   /** The longest wait to report, if it is not known that the refusal stands for longer. */
   readonly maxWaitMs?: number
 }
@@ -58,7 +60,7 @@ class EarlyRefusals {
   isLikelyNew(request: DecisionRequest): boolean {
     if (request.action !== 'take') return false
     return request.charges.some((charge, at) => {
-      if (!countsNewIdentities(charge) || charge.mode === 'shadow') return false
+      if (!countsNewIdentities(charge) || !isEnforced(charge)) return false
       const refusal = this.#statuses.get(charge)?.refusals?.findClosest(countUnits(charge, request), this.#now())
       return refusal && listDetecting(request, at).some((one) => this.mayBeNew(one))
     })

@@ -30,7 +30,7 @@ const SEEN: IdentityState = { kind: 'seen' }
 /** Identities are named by the keys of the charges that detect them. */
 export class IdentityMemory {
   readonly #states = new Lru<IdentityState>(MAX_IDENTITIES)
-  /** By key of the charge that counts new identities. */
+  /** Each key is that of a charge that counts new identities. */
   readonly #floodUntilMs = new Lru<number>(MAX_IDENTITIES)
 
   isKnown(key: string): boolean {

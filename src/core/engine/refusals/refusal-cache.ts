@@ -6,9 +6,11 @@
  *
  * A refusal that counts towards a penalty is never repeated, because the store must count it.
  */
+
 import { holdsSlots } from '../../algorithms/algorithm-table.ts'
 import { countsNewIdentities, findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type LimitState, type StoreCharge } from '../../model/charge.ts'
+import { isEnforced } from '../../model/policy.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { decorate, type StageWatch } from '../stages/stage.ts'
@@ -71,8 +73,8 @@ class RefusalCache {
 
   async decide(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const { action } = request
-    if (action === 'peek') return this.#store.decide(request, context)
-    const known = action === 'record' ? undefined : this.find(request)
+    if (!ACTIONS[action].charges) return this.#store.decide(request, context)
+    const known = ACTIONS[action].mayRefuse ? this.find(request) : undefined
     if (known) return known
     const refused = this.#early?.isLikelyNew(request) ? await this.#refuseNewIdentity(request, context) : undefined
     return refused ?? this.#ask(request, context)
@@ -130,14 +132,14 @@ class RefusalCache {
   #findRefusal(request: DecisionRequest, at: number, nowMs: number): RepeatedRefusal | undefined {
     const charge = request.charges[at] as StoreCharge
     // Most callers have no refusal.
-    const memory = charge.mode === 'enforce' ? this.#options.statuses.get(charge)?.refusals : undefined
+    const memory = isEnforced(charge) ? this.#options.statuses.get(charge)?.refusals : undefined
     const refusal = memory?.findCertain(countUnits(charge, request), nowMs)
     return refusal ? { refusal } : memory && this.#early?.find(request, at, nowMs)
   }
 
   /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
   hasRoom(charge: StoreCharge, request: DecisionRequest): boolean {
-    if (charge.mode === 'shadow') return true
+    if (!isEnforced(charge)) return true
     // The store counts refusals that lead to a penalty, so it must be known that this one is none.
     if (!charge.penalty && (charge.needsSettlement || mayEndAnyTime(charge))) return true
     const { usage = [], isDoubtful = false } = this.#options.statuses.get(charge) ?? {}
@@ -156,7 +158,7 @@ class RefusalCache {
     const receivedAtMs = now()
     for (const [index, charge] of request.charges.entries()) {
       const limits = usage[index] ?? []
-      if (charge.mode === 'shadow' || findLongestRetryMs(limits) === 0) continue
+      if (!isEnforced(charge) || findLongestRetryMs(limits) === 0) continue
       if (!isConclusive[index] || mustCount(charge, limits)) continue
       const mayEndEarly = !isEndedByTimeOnly(charge, limits)
       const untilMs = sentAtMs + findStandingMs(limits, mayEndEarly)
@@ -180,6 +182,6 @@ function isEndedByTimeOnly(charge: StoreCharge, limits: readonly LimitState[]): 
 }
 
 /** Refusals that lead to a penalty are counted by the store, each of them. */
-function mustCount({ mode, penalty }: StoreCharge, limits: readonly LimitState[]): boolean {
-  return mode === 'enforce' && penalty !== undefined && findLongestRetryMs(limits) > 0 && !hasPenalty(limits)
+function mustCount(charge: StoreCharge, limits: readonly LimitState[]): boolean {
+  return isEnforced(charge) && charge.penalty !== undefined && findLongestRetryMs(limits) > 0 && !hasPenalty(limits)
 }

@@ -1,6 +1,7 @@
 /** Remembers the refusals of one key: plain data without I/O, one for each status of the `StatusCache`. */
 import { countWanted, findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import type { Complete } from '../../runtime/lists.ts'
 
 /** Retry-After is never shorter, so a caller that obeys it does not notice. */
 const SPAN_MS = 1_000
@@ -9,7 +10,7 @@ const MAX_AGE_MS = 5_000
 /** Refusals that are remembered of a key, each of another number of units. */
 const MAX_COSTS = 8
 
-export interface Refusal {
+export interface KnownRefusal {
   readonly usage: readonly LimitState[]
   /** Units that the request needed, reserved ones included. */
   readonly units: number
@@ -31,12 +32,12 @@ export class RefusalMemory {
   /** Refusals that the store has decided since then; those of one cost once, if only time ends them. */
   readonly #calls: number
   /** The latest first. When each was decided, the same number of units remained. */
-  readonly #latest: readonly Refusal[]
+  readonly #latest: readonly KnownRefusal[]
 
   /** @param before the memory that this one replaces; undefined if it is worthless */
-  constructor(latest: Refusal, usedAtReply: number, before: RefusalMemory | undefined) {
+  constructor(latest: KnownRefusal, usedAtReply: number, before: RefusalMemory | undefined) {
     const { sentAtMs, units, usage, mayEndEarly } = latest
-    const isTrue = (one: Refusal) =>
+    const isTrue = (one: KnownRefusal) =>
       one.units !== units &&
       sentAtMs - one.sentAtMs < MAX_AGE_MS &&
       findMinRemaining(usage) === findMinRemaining(one.usage)
@@ -60,7 +61,7 @@ export class RefusalMemory {
   }
 
   /** Finds a refusal of as many units that stands for certain. */
-  findCertain(units: number, nowMs: number): Refusal | undefined {
+  findCertain(units: number, nowMs: number): KnownRefusal | undefined {
     return this.#latest.find((one) => one.units === units && !one.mayEndEarly && isCurrent(one, nowMs))
   }
 
@@ -68,7 +69,7 @@ export class RefusalMemory {
    * Finds the refusal of the fewest units that are as many as these. If they are more, its wait is too long; so a cost that
    * was decided in this span is decided again when its own refusal has ended.
    */
-  findClosest(units: number, nowMs: number): Refusal | undefined {
+  findClosest(units: number, nowMs: number): KnownRefusal | undefined {
     const [closest] = this.#latest
       .filter((one) => one.units >= units && isCurrent(one, nowMs))
       .toSorted((a, b) => a.units - b.units)
@@ -87,7 +88,7 @@ export class RefusalMemory {
 }
 
 /** A clock that stepped back says nothing about how much time has passed. */
-function isCurrent({ receivedAtMs, untilMs }: Refusal, nowMs: number): boolean {
+function isCurrent({ receivedAtMs, untilMs }: KnownRefusal, nowMs: number): boolean {
   return nowMs >= receivedAtMs && nowMs < untilMs
 }
 
@@ -102,18 +103,19 @@ export function findStandingMs(usage: readonly LimitState[], mayEndEarly: boolea
 
 /** The limits of an earlier refusal, as they are now. */
 export function ageUsage(
-  { usage, sentAtMs, receivedAtMs }: Refusal,
+  { usage, sentAtMs, receivedAtMs }: KnownRefusal,
   nowMs: number,
   maxWaitMs = Number.POSITIVE_INFINITY,
 ): LimitState[] {
   // Counted from the later timestamp, so that a caller who waits that long need not wait again.
   const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, Math.min(maxWaitMs, ms - (nowMs - receivedAtMs))))
-  return usage.map(({ remaining, resetMs, retryAfterMs, penaltyMs }) => ({
-    remaining,
-    resetMs: Math.max(0, resetMs - (nowMs - sentAtMs)),
-    retryAfterMs: aged(retryAfterMs),
-    ...(penaltyMs !== undefined && { penaltyMs: aged(penaltyMs) }),
-  }))
+  return usage.map((limit) => {
+    const { remaining, penaltyMs } = limit
+    const resetMs = Math.max(0, limit.resetMs - (nowMs - sentAtMs))
+    const state = { remaining, resetMs, retryAfterMs: aged(limit.retryAfterMs) }
+    if (penaltyMs === undefined) return state
+    return { ...state, penaltyMs: aged(penaltyMs) } satisfies Complete<LimitState>
+  })
 }
 
 export function findLongestRetryMs(limits: readonly LimitState[]): number {

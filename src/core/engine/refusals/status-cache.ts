@@ -2,7 +2,7 @@
 import { wasSkipped } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { Lru } from '../../runtime/lru.ts'
-import { type Refusal, RefusalMemory } from './refusal-memory.ts'
+import { type KnownRefusal, RefusalMemory } from './refusal-memory.ts'
 
 /** A reply of the store, for one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
@@ -34,7 +34,7 @@ export class KnownStatus {
     return this.#refusals?.usedAtReply === this.usedAtReply ? this.#refusals : undefined
   }
 
-  addRefusal(refusal: Refusal): void {
+  addRefusal(refusal: KnownRefusal): void {
     this.#refusals = new RefusalMemory(refusal, this.usedAtReply, this.refusals)
   }
 

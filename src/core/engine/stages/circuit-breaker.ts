@@ -152,7 +152,7 @@ export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions)
         }
       }
     },
-    // Slots are released whatever the circuit: no response waits for it.
+    // Slots are released even while it is open: no response waits for it.
     async release(charges) {
       try {
         await store.release(charges)

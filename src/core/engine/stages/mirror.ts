@@ -1,7 +1,9 @@
 /** Fills a second store with the same charges, before it replaces the first. */
+
 import { countWanted, isChargedLater, wasSkipped, withoutCondition } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type StoreCharge } from '../../model/charge.ts'
 import type { PenaltySettings } from '../../model/limits.ts'
+import { isEnforced } from '../../model/policy.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import { MAX_AFTER } from '../../options/policy-options.ts'
 import { type CallContext, Deadlines } from '../../runtime/call-context.ts'
@@ -65,7 +67,7 @@ export function withMirror(store: Store, options: MirrorOptions): Store {
   return decorate(store, {
     async decide(request, context) {
       const decision = await store.decide(request, context)
-      if (request.action !== 'peek') mirror.follow(request, decision, context)
+      if (ACTIONS[request.action].charges) mirror.follow(request, decision, context)
       return decision
     },
     release(charges) {
@@ -139,7 +141,7 @@ class Mirror {
     }
   }
 
-  /** Mirrors a charge, whatever remains there, and compares the limits before it. */
+  /** Mirrors a charge, even if less remains there, and compares the limits before it. */
   #followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { action, leaseMs } = request
     const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))
@@ -161,9 +163,9 @@ class Mirror {
     }
     const comparison = answered.then(({ usage }) => {
       // A charge of used units is no decision.
-      if (action === 'record') return
-      const isRefused = charges.some(({ mode }, index) => {
-        return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
+      if (!ACTIONS[action].mayRefuse) return
+      const isRefused = charges.some((charge, index) => {
+        return isEnforced(charge) && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
       })
       this.#count('decisions', isRefused && 'refusedByMirrorOnly')
     })
@@ -229,7 +231,7 @@ class Mirror {
 /** Failures are charged when they have happened, and policies that count new identities only for a new one. */
 function wasCharged({ action, charges }: DecisionRequest, decision: Decision, index: number): boolean {
   const charge = charges[index] as StoreCharge
-  if (action === 'record') return true
+  if (!ACTIONS[action].mayRefuse) return true
   return !isChargedLater(charge) && isCharged(decision, index) && !wasSkipped(charge, decision.usage[index] ?? [])
 }
 
@@ -243,7 +245,7 @@ function createPenaltyCharges(request: DecisionRequest, decision: Decision, elap
   return request.charges.flatMap((charge, index) => {
     const usage = decision.usage[index] ?? []
     const wanted = charge.cost * countWanted(request)
-    if (!charge.penalty || charge.mode === 'shadow' || !usage.some(({ retryAfterMs }) => retryAfterMs > 0)) return []
+    if (!charge.penalty || !isEnforced(charge) || !usage.some(({ retryAfterMs }) => retryAfterMs > 0)) return []
     const penaltyMs = usage[0]?.penaltyMs
     const isRefusal = usage.some(({ remaining }) => remaining < wanted)
     if (penaltyMs === undefined && !isRefusal) return []

@@ -3,6 +3,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.
 import type { UntoldReason } from '../../model/cost.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import type { Complete } from '../../runtime/lists.ts'
 
 /** Observes what the stages around a store do, and what is not known in the end. */
 export interface StageWatch {
@@ -16,7 +17,7 @@ export interface StageWatch {
 
 /** @returns a store with some methods of its own; the others are those of `store` */
 export function decorate<More = unknown>(store: Store, own: Partial<Store> & More): Store & More {
-  return {
+  const rest: Complete<Store> = {
     kind: store.kind,
     places: store.places,
     decide: (request, context) => store.decide(request, context),
@@ -27,8 +28,8 @@ export function decorate<More = unknown>(store: Store, own: Partial<Store> & Mor
     settle: (differences, chargedAtMs) => store.settle(differences, chargedAtMs),
     delete: (keys) => store.delete(keys),
     ping: () => store.ping(),
-    ...own,
   }
+  return { ...rest, ...own }
 }
 
 /** @returns a decision about some charges of a request; the others are reported as skipped */
@@ -38,7 +39,7 @@ export async function decideSome<C extends StoreCharge>(
   isDecided: (charge: C) => boolean,
   context?: CallContext,
 ): Promise<Decision> {
-  // Asked once: what it goes by may change during the call.
+  // Called once for each: what it goes by may change during the call.
   const decided = new Set(request.charges.filter(isDecided))
   const decision = await store.decide({ ...request, charges: [...decided] }, context)
   const usages = decision.usage.values()

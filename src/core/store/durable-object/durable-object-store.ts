@@ -1,10 +1,10 @@
 /** Decides charges in Durable Objects, one for each key: sends the messages of a negotiation, and gives up in time. */
 import type { Correction } from '../../algorithms/corrections.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
+import { drawNumber } from '../../runtime/hash.ts'
 import { groupBy } from '../../runtime/lists.ts'
-import { drawNumber } from '../../runtime/random.ts'
 import type { Backend } from '../backend.ts'
 import { ChargeTimes } from '../charge-times.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
@@ -122,7 +122,7 @@ export class DurableObjectStore implements Store {
   }
 
   /**
-   * @param mustStop whether nothing more is to be asked
+   * @param mustStop tells that no more calls are to be made
    * @throws {StoreError} what was reserved must then be cancelled
    */
   async #negotiate(negotiation: Negotiation, mustStop: () => boolean): Promise<Conclusion> {
@@ -212,12 +212,15 @@ function toObjectCharge(charge: StoreCharge): StoreCharge {
 }
 
 /**
- * Such a decision matters to nobody once its client has gone away. Leases are for others too, failures must count, and a
+ * Tests that a decision has no use once its client has gone away. Leases are for others too, failures must count, and a
  * slot must become known, so that it can be given back.
  */
 function isForItsResponse({ action, leaseMs = 0, charges }: DecisionRequest): boolean {
   return (
-    (action === 'take' || action === 'take-up-to') && leaseMs === 0 && charges.every(({ slot }) => slot === undefined)
+    ACTIONS[action].charges &&
+    ACTIONS[action].mayRefuse &&
+    leaseMs === 0 &&
+    charges.every(({ slot }) => slot === undefined)
   )
 }
 

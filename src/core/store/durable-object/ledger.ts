@@ -16,7 +16,7 @@ const MIN_ALARM_GAP_MS = 60_000
 /** An alarm that is so late is set again. */
 const LATE_ALARM_MS = 600_000
 
-/** What an object remembers of a decision: its time is stored, negative for a void one. */
+/** An object remembers how a decision ended. Its time is stored, negative for a void one. */
 type End = 'granted' | 'void'
 
 /** Its methods change what is known in memory; `write` and `remember` make that last. */
@@ -39,7 +39,7 @@ export class Ledger {
     return toMs(this.nowUs)
   }
 
-  /** What the algorithm knows; undefined if nothing was charged, or all of it has expired. */
+  /** The state of the algorithm; undefined if nothing was charged, or all of it has expired. */
   get known(): unknown {
     const { state, expiresAtMs } = this.state.kept
     return expiresAtMs >= this.nowMs ? state : undefined

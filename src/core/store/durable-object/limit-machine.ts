@@ -43,7 +43,7 @@ type Standing =
   /** Charged in advance; unconfirmed for a new identity, for which nobody is admitted before this object has heard so. */
   | { readonly kind: 'reserved' | 'unconfirmed'; readonly open: Open }
 
-type Kind = Standing['kind']
+type StandingKind = Standing['kind']
 type Message = 'reserve' | 'keep' | 'part' | 'cancel' | 'inquire' | 'deny' | 'overdue' | 'expire'
 
 /** How a decision stands after each message. */
@@ -65,7 +65,7 @@ const NEXT = {
   overdue: { unknown: 'unknown',  unconfirmed: 'void',        reserved: 'reserved', granted: 'granted', void: 'void' },
   /** … and for so long that they no longer are. */
   expire:  { unknown: 'unknown',  unconfirmed: 'void',        reserved: 'granted',  granted: 'granted', void: 'void' },
-} as const satisfies Record<Message, Record<Kind, Kind>>
+} as const satisfies Record<Message, Record<StandingKind, StandingKind>>
 
 export function openMachine(sql: ObjectDatabase): LimitMachine {
   return new LimitMachine(new SqlRows(sql))
@@ -169,7 +169,7 @@ export class LimitMachine {
   }
 
   /** @param permits that stay of an open charge, unless it becomes void. @returns how the decision stands now */
-  #move(id: number, message: Message, permits?: number): Kind {
+  #move(id: number, message: Message, permits?: number): StandingKind {
     const ledger = this.#ledger
     const standing = this.#findStanding(id)
     const next = NEXT[message][standing.kind]
@@ -195,6 +195,6 @@ export class LimitMachine {
   }
 }
 
-function isGranted(kind: Kind): boolean {
+function isGranted(kind: StandingKind): boolean {
   return kind === 'granted' || kind === 'reserved'
 }

@@ -1,6 +1,7 @@
 /** The Durable Object: runs one machine on its storage, one call after the other, and its alarm. */
+
+import { createSteadyClock } from '../../runtime/clocks.ts'
 import { waitAtMost } from '../../runtime/sleep.ts'
-import { createSteadyClock } from '../../runtime/steady-clock.ts'
 import { type LimitMachine, openMachine } from './limit-machine.ts'
 import {
   hasTable,
@@ -43,7 +44,7 @@ export class LimitObject {
   /** Refusals that are held back, because open charges may be given back. */
   readonly #waiting = new Set<PreparedCharge>()
   /** Resolves when an open charge may have been given back. */
-  #changed = Promise.withResolvers<void>()
+  #changed = createSignal()
   /** Reads the time that went by: often, because a clock that steps back hides what went by since the last reading. */
   readonly #readPassedMs = createSteadyClock(() => Date.now())
   /** Set while charges are open, and while siblings are asked. */
@@ -140,7 +141,7 @@ export class LimitObject {
       if (this.#machine === machine) this.#setTimers(machine)
       if (mayGiveBack) {
         this.#changed.resolve()
-        this.#changed = Promise.withResolvers()
+        this.#changed = createSignal()
       }
       return await result
     } catch (error) {
@@ -194,4 +195,13 @@ export class LimitObject {
     }
     await Promise.all(overdue.map(ask))
   }
+}
+
+/** `Promise.withResolvers` is missing in Node 20. */
+function createSignal() {
+  let resolve = () => {}
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
 }

@@ -115,14 +115,14 @@ export function removeUnits(list: PagedList, log: WindowLog, dateMs: number, uni
   const remaining = log.remove(dateMs, units)
   if (remaining === undefined) return
   const { pages } = list
-  const place = pages.findIndex(({ latestMs }) => latestMs >= dateMs)
-  const page = pages[place]
+  const pageAt = pages.findIndex(({ latestMs }) => latestMs >= dateMs)
+  const page = pages[pageAt]
   const entries = page ? readPage(page.n, rows) : list.tail
   const at = entries.findIndex((number, at) => at % 2 === 0 && number === dateMs)
   if (at >= 0) entries.splice(at, 2, ...(remaining > 0 ? [dateMs, remaining] : []))
   if (page && entries.length > 0) rows.put(LOG, page.n, JSON.stringify(entries))
   else if (page) {
-    pages.splice(place, 1)
+    pages.splice(pageAt, 1)
     rows.delete(LOG, page.n)
   }
   const last = list.tail.length === 0 ? pages.pop() : undefined

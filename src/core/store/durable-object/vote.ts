@@ -1,4 +1,4 @@
-/** What an object answers to a reservation while others may give back what they have reserved, and when. */
+/** Decides what an object answers to a reservation while others may give back what they have reserved, and when. */
 import {
   countWanted,
   detectsNewIdentities,

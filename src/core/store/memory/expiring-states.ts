@@ -5,11 +5,11 @@ import type { States } from '../../algorithms/decide.ts'
 export const MAX_KEYS = 100_000
 
 /** Entries by their keys, or by the ends of keys that begin alike. */
-type Space = Map<string, StateEntry>
+type StateSpace = Map<string, StateEntry>
 
 /** Entries form a ring in order of the last write: one that is written again is relinked, which a `Map` cannot do cheaply. */
 interface StateEntry {
-  readonly space: Space
+  readonly space: StateSpace
   readonly name: string
   state: unknown
   /** The entry is forgotten once the clock that decides has passed this. */
@@ -20,7 +20,7 @@ interface StateEntry {
 
 export class ExpiringStates implements States {
   /** Entries by key prefix, up to the first "=". There are few prefixes. */
-  readonly #spaces = new Map<string, Space>()
+  readonly #spaces = new Map<string, StateSpace>()
   /** It closes the ring: after it comes the oldest entry, before it the newest. */
   readonly #ends = createRing(new Map(), '', undefined)
   readonly #maxKeys: number
@@ -67,7 +67,7 @@ export class ExpiringStates implements States {
     if (entry) this.#remove(entry)
   }
 
-  find(space: Space, name: string): StateEntry | undefined {
+  find(space: StateSpace, name: string): StateEntry | undefined {
     const entry = space.get(name)
     if (entry === undefined || entry.expiresAtMs >= this.#nowMs) return entry
     // It is gone for good, even if the clock steps back.
@@ -76,7 +76,7 @@ export class ExpiringStates implements States {
   }
 
   /** Adds what `find` has not found. */
-  add(space: Space, name: string, state: unknown, ttlMs: number | undefined): void {
+  add(space: StateSpace, name: string, state: unknown, ttlMs: number | undefined): void {
     const entry = createRing(space, name, state)
     space.set(name, entry)
     this.#size++
@@ -94,10 +94,10 @@ export class ExpiringStates implements States {
   }
 
   /** @param prefix of keys, up to their first "="; the empty one of all that have none */
-  open(prefix: string): Space {
+  open(prefix: string): StateSpace {
     const known = this.#spaces.get(prefix)
     if (known) return known
-    const space: Space = new Map()
+    const space: StateSpace = new Map()
     this.#spaces.set(prefix, space)
     return space
   }
@@ -125,7 +125,7 @@ export class ExpiringStates implements States {
   }
 }
 
-function createRing(space: Space, name: string, state: unknown): StateEntry {
+function createRing(space: StateSpace, name: string, state: unknown): StateEntry {
   const entry = { space, name, state, expiresAtMs: 0 } as StateEntry
   entry.older = entry
   entry.newer = entry

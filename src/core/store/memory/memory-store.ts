@@ -70,7 +70,7 @@ export class MemoryStore implements Store {
     const clockMs = this.now()
     const nowMs = Math.floor(clockMs)
     this.states.advanceTo(nowMs)
-    // A part of a millisecond stays one, so that dates are rounded up and the time down, whatever the clock shows.
+    // A part of a millisecond stays one, so that dates are rounded up and the time down, also with a clock of fractions.
     const partUs = clockMs === nowMs ? 0 : Math.min(999, Math.max(1, Math.round((clockMs - nowMs) * 1000)))
     return nowMs * 1000 + partUs
   }

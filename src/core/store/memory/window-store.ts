@@ -3,7 +3,7 @@ import { subtract } from '../../algorithms/decide.ts'
 import { findLongestMs } from '../../algorithms/sliding-window.ts'
 import { WindowLog } from '../../algorithms/window-log.ts'
 import type { Charge } from '../../model/charge.ts'
-import type { PolicyLimit } from '../../model/policy.ts'
+import { isEnforced, type PolicyLimit } from '../../model/policy.ts'
 import { MemoryStore } from './memory-store.ts'
 
 /** Counts of a process that has no other store, with a shorter way to decide by one sliding window. */
@@ -13,7 +13,9 @@ export class WindowStore extends MemoryStore {
    * @param prefix of its keys; after it come the identities
    * @returns a function that decides as `decide` does, and makes nothing but the answer
    */
-  openWindow(prefix: string, { policy, mode }: Pick<Charge, 'policy' | 'mode'>) {
+  openWindow(prefix: string, charge: Pick<Charge, 'policy' | 'mode'>) {
+    const { policy } = charge
+    const refuses = isEnforced(charge)
     const keptMs = findLongestMs(policy)
     const states = this.states
     const space = states.open(prefix)
@@ -42,8 +44,7 @@ export class WindowStore extends MemoryStore {
         if (entry === undefined) states.add(space, identity, log, ttlMs)
         else states.touch(entry, ttlMs)
         subtract(statuses, cost)
-      } else if (mode === 'enforce')
-        return { granted: false, limits: statuses, retryAfterMs, decidedAtMs: nowMs, charged: 0 }
+      } else if (refuses) return { granted: false, limits: statuses, retryAfterMs, decidedAtMs: nowMs, charged: 0 }
       return { granted: true, limits: statuses, retryAfterMs: 0, decidedAtMs: nowMs, charged: cost }
     }
   }

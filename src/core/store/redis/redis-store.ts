@@ -22,7 +22,7 @@ import {
 
 export interface RedisStoreParts extends RedisCallsOptions {
   /**
-   * Makes the calls that nobody waits for, which are repeated until they are answered. It ends calls after about 4 s, so
+   * Makes the calls that no response waits for, which are repeated until they are answered. It ends calls after about 4 s, so
    * that hanging ones do not pile up. Default: `client`.
    */
   readonly patientClient?: RedisClient

@@ -5,10 +5,11 @@
  * keeps few scripts, and nothing that a caller sends becomes code.
  */
 import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
-import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type LimitState, type StoreCharge } from '../../model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, type PenaltySettings } from '../../model/limits.ts'
+import { isEnforced } from '../../model/policy.ts'
 import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
-import { mapList } from '../../runtime/lists.ts'
+import { type Complete, mapList } from '../../runtime/lists.ts'
 import { LUA } from './lua.ts'
 import type { LUA as MORE_LUA } from './more-lua.ts'
 import { createReplyError } from './redis-calls.ts'
@@ -92,9 +93,9 @@ export function listScriptArguments(
 
 /** It makes one argument, since each takes Redis as long as ten steps of Lua. */
 function encodeCharge(charge: StoreCharge): string {
-  const { algorithm, mode, counts = 'requests', cost, reserved } = charge
+  const { algorithm, counts = 'requests', cost, reserved } = charge
   const penalty = readPenaltySettings(charge)
-  const kind = penalty ? 'penalty' : mode
+  const kind = penalty ? 'penalty' : isEnforced(charge) ? 'enforce' : 'shadow'
   const terms = `${ALGORITHMS[algorithm].letter} ${kind} ${counts} ${cost} ${reserved}`
   return penalty ? `${terms} ${penalty.durationMs} ${penalty.after}` : terms.replace(' enforce requests 1 0', '')
 }
@@ -131,8 +132,8 @@ function listNumbers({ limits, burst, slot }: StoreCharge): (string | number)[] 
 }
 
 /** A penalty has no effect in shadow mode. */
-function readPenaltySettings({ penalty, mode }: StoreCharge): PenaltySettings | undefined {
-  return mode === 'enforce' ? penalty : undefined
+function readPenaltySettings(charge: StoreCharge): PenaltySettings | undefined {
+  return isEnforced(charge) ? charge.penalty : undefined
 }
 
 /** @throws {StoreError} if the reply is not one to this request */
@@ -156,7 +157,7 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
       (): LimitState => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }),
     )
     const penaltyMs = readPenaltySettings(charge) ? next() : 0
-    return penaltyMs === 0 ? limits : limits.map((limit) => ({ ...limit, penaltyMs }))
+    return penaltyMs === 0 ? limits : limits.map((limit) => ({ ...limit, penaltyMs }) satisfies Complete<LimitState>)
   })
   const decision = { granted, nowMs, usage }
   if (!isConsistent(request, decision)) throw new StoreError('Redis answered a decision that contradicts itself')
@@ -173,13 +174,14 @@ function isCount(value: unknown): boolean {
  */
 function isConsistent({ action, permits, charges }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   let isRefused = false
-  for (const [index, { mode, limits, burst }] of charges.entries()) {
+  for (const [index, charge] of charges.entries()) {
+    const isCounted = isEnforced(charge) && ACTIONS[action].mayRefuse
     for (const [at, { remaining, retryAfterMs, penaltyMs }] of (usage[index] ?? []).entries()) {
-      const max = burst ?? limits[at]?.limit ?? 0
+      const max = charge.burst ?? charge.limits[at]?.limit ?? 0
       if (remaining > max || (penaltyMs !== undefined && retryAfterMs < penaltyMs)) return false
-      isRefused ||= mode === 'enforce' && retryAfterMs > 0 && action !== 'record'
+      isRefused ||= isCounted && retryAfterMs > 0
     }
   }
-  const isWhole = action === 'take-up-to' || granted === 0 || granted === permits
+  const isWhole = ACTIONS[action].grantsPart || granted === 0 || granted === permits
   return nowMs > 0 && isRefused === (granted === 0) && isWhole
 }

@@ -42,7 +42,7 @@ function explainRedirection(words: string): string {
 export interface IoRedis extends ConnectionEvents {
   readonly isCluster?: boolean
   readonly status?: string
-  /** Of a cluster: the nodes of each hash slot, that which writes first. */
+  /** A cluster has these: the nodes of each hash slot, the one that writes first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
   evalsha(sha1: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   eval(script: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>

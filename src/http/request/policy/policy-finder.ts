@@ -1,5 +1,6 @@
 /** Finds the policies that match a request in any reading of its method and path. */
 import {
+  isEnforced,
   type Pattern,
   type PolicyMode,
   PRIORITIES,
@@ -21,7 +22,7 @@ export interface Match {
   readonly isCertain: boolean
 }
 
-/** Matches whatever is requested. */
+/** Matches every request. */
 export const EVERY_REQUEST: Pattern = { method: '*', path: '/*' }
 
 export class PolicyFinder {
@@ -58,12 +59,12 @@ export class PolicyFinder {
    * Each policy at most once, by the first of its patterns that matches without a last slash, or else with it.
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
-  find(methods: RequestMethods, path: RequestPath): Found {
+  find(methods: RequestMethods, path: RequestPath): FoundMatches {
     if (!this.#always) return this.#findByPattern(methods, path)
     return path.ambiguity && !this.#always.every((match) => coversMatch(match, match)) ? 'ambiguous' : this.#always
   }
 
-  #findByPattern({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
+  #findByPattern({ meant, isCertain }: RequestMethods, path: RequestPath): FoundMatches {
     const { canonical, withSlash, ambiguity } = path
     const [method = ''] = meant
     // A policy applies to every method that a request may mean, an exemption only if there is just one.
@@ -104,12 +105,12 @@ export class PolicyFinder {
   }
 }
 
-export type Found = readonly Match[] | 'exempt' | 'ambiguous'
+export type FoundMatches = readonly Match[] | 'exempt' | 'ambiguous'
 
 /** Tests that a request that may also mean `match` is charged for it by the match found of its policy, or need not be. */
 function coversMatch({ policy, route }: Match, found: Match | undefined): boolean {
   // A policy that refuses nothing, or only raises the priority, need not match.
-  if (policy.mode === 'shadow' || (policy.limits.length === 0 && policy.priority !== 'sheddable')) return true
+  if (!isEnforced(policy) || (policy.limits.length === 0 && policy.priority !== 'sheddable')) return true
   if (!found) return false
   // By route, each pattern has its own limits; without patterns, each path.
   return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)
@@ -126,7 +127,7 @@ export function findPriority(
 ): Priority {
   const priorities: (Priority | undefined)[] = []
   for (const { policy, isCertain } of matches) {
-    if (mode === 'enforce' && policy.mode === 'shadow') continue
+    if (isEnforced({ mode }) && !isEnforced(policy)) continue
     if (isCertain || policy.priority === 'sheddable') priorities.push(policy.priority)
   }
   if (ambiguity) return priorities.includes('sheddable') ? 'sheddable' : 'default'
