@@ -45,8 +45,8 @@ const columns: Column[] = ['alone', 'shared'].map((kind) => ({
 }))
 if (values.peers) columns.push(...(await listPeers()))
 console.log('Done, refused by the server, longest needless wait\n')
-printRow(['server', 'limits known by', ...columns.map(({ heading }) => heading)])
-printRow(Array.from({ length: columns.length + 2 }, () => '---'))
+printRow(['server', ...columns.map(({ heading }) => heading)])
+printRow(Array.from({ length: columns.length + 1 }, () => '---'))
 for (const provider of PROVIDERS.filter(({ name }) => name.includes(values.only))) {
   const random = createRandom(seed)
   // Every third world is shared with another process or another user.
@@ -61,7 +61,7 @@ for (const provider of PROVIDERS.filter(({ name }) => name.includes(values.only)
     }
     cells.push(formatFigures(findWorst(figuresOfAll)))
   }
-  printRow([provider.name, provider.evidence, ...cells])
+  printRow([provider.name, ...cells])
 }
 
 /** Peers have the worlds alone: none of them would notice others. */
@@ -104,5 +104,5 @@ function findWorst(figures: readonly Figures[]): Pick<Figures, 'done' | 'refused
 }
 
 function formatFigures({ done, refused, needlessMs }: Pick<Figures, 'done' | 'refused' | 'needlessMs'>): string {
-  return `${done.toFixed(2)}, ${(refused * 100).toFixed(1)} %, ${(needlessMs / 1_000).toFixed(1)} s`
+  return `${done.toFixed(2)}, ${(refused * 100).toFixed(1)}%, ${(needlessMs / 1_000).toFixed(1)}s`
 }
