@@ -26,11 +26,51 @@ const { values } = parseArgs({
 })
 const seed = Number(values.seed)
 
-await printTable('Sluice', (provider, world) => runLoad(provider, createOwnClient, world, seed))
-if (values.peers) {
+interface PeerModule {
+  readonly PEERS: Readonly<Record<string, CreateClient>>
+  replaceTime(clock: VirtualClock): () => void
+}
+
+/** A client, in worlds that it has for itself or shares. */
+interface Column {
+  readonly heading: string
+  readonly isShared: boolean
+  run(provider: Provider, world: World): Promise<Figures>
+}
+
+const columns: Column[] = ['alone', 'shared'].map((kind) => ({
+  heading: kind,
+  isShared: kind === 'shared',
+  run: (provider, world) => runLoad(provider, createOwnClient, world, seed),
+}))
+if (values.peers) columns.push(...(await listPeers()))
+console.log('Done, refused by the server, longest needless wait\n')
+printRow(['server', ...columns.map(({ heading }) => heading)])
+printRow(Array.from({ length: columns.length + 1 }, () => '---'))
+for (const provider of PROVIDERS.filter(({ name }) => name.includes(values.only))) {
+  const random = createRandom(seed)
+  // Every third world is shared with another process or another user.
+  const worlds = Array.from({ length: Number(values.worlds) }, (_, index) => drawWorld(random, index % 3 === 2))
+  const cells: string[] = []
+  for (const { heading, isShared, run } of columns) {
+    const figuresOfAll: Figures[] = []
+    for (const world of worlds.filter((_, index) => (index % 3 === 2) === isShared)) {
+      const figures = await run(...prepare(provider, world))
+      if (values.each) console.error(`${provider.name}, ${heading}: ${formatFigures(figures)} ${JSON.stringify(world)}`)
+      figuresOfAll.push(figures)
+    }
+    cells.push(formatFigures(findWorst(figuresOfAll)))
+  }
+  printRow([provider.name, ...cells])
+}
+
+/** Peers have the worlds alone: none of them would notice others. */
+async function listPeers(): Promise<Column[]> {
   const { PEERS, replaceTime }: PeerModule = await import(new URL('peers/outbound-clients.ts', import.meta.url).href)
-  for (const [name, createClient] of Object.entries(PEERS)) {
-    await printTable(name, async (provider, world) => {
+  return Object.entries(PEERS).map(([heading, createClient]) => ({
+    heading,
+    isShared: false,
+    async run(provider, world) {
       const clock = new VirtualClock()
       const restore = replaceTime(clock)
       try {
@@ -38,33 +78,12 @@ if (values.peers) {
       } finally {
         restore()
       }
-    })
-  }
+    },
+  }))
 }
 
-interface PeerModule {
-  readonly PEERS: Readonly<Record<string, CreateClient>>
-  replaceTime(clock: VirtualClock): () => void
-}
-
-/** Every third world is shared with another process or another user. */
-async function printTable(client: string, run: (provider: Provider, world: World) => Promise<Figures>): Promise<void> {
-  console.log(`\n${client}: done, refused by the server, longest needless wait\n`)
-  console.log('| server | limits known by | alone | shared |')
-  console.log('| --- | --- | --- | --- |')
-  for (const provider of PROVIDERS.filter(({ name }) => name.includes(values.only))) {
-    const random = createRandom(seed)
-    const [alone, shared]: [Figures[], Figures[]] = [[], []]
-    for (let index = 0; index < Number(values.worlds); index++) {
-      const world = drawWorld(random, index % 3 === 2)
-      const figures = await run(...prepare(provider, world))
-      if (values.each) console.error(`${provider.name}: ${formatFigures(figures)} ${JSON.stringify(world)}`)
-      const figuresOfKind = index % 3 === 2 ? shared : alone
-      figuresOfKind.push(figures)
-    }
-    const cells = [alone, shared].map((each) => formatFigures(findWorst(each)))
-    console.log(`| ${provider.name} | ${provider.evidence} | ${cells.join(' | ')} |`)
-  }
+function printRow(cells: readonly string[]): void {
+  console.log(`| ${cells.join(' | ')} |`)
 }
 
 /** A limiter of one's own has counted in its store what was used before the start. */
@@ -85,5 +104,5 @@ function findWorst(figures: readonly Figures[]): Pick<Figures, 'done' | 'refused
 }
 
 function formatFigures({ done, refused, needlessMs }: Pick<Figures, 'done' | 'refused' | 'needlessMs'>): string {
-  return `${done.toFixed(2)}, ${(refused * 100).toFixed(1)} %, ${(needlessMs / 1_000).toFixed(1)} s`
+  return `${done.toFixed(2)}, ${(refused * 100).toFixed(1)}%, ${(needlessMs / 1_000).toFixed(1)}s`
 }

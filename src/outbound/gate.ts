@@ -115,6 +115,7 @@ export class Gate {
   }
 
   #update({ limits }: Report, call: SentCall, nowMs: number): void {
+    if (limits.length > 0) this.#sent.reportedAtMs = Math.max(this.#sent.reportedAtMs, call.atMs)
     for (const report of limits) {
       const id = report.name ?? String(report.limit)
       const limit = this.#limits.get(id) ?? new LearnedLimit(this.#sent, this.#options.maxPauseMs)

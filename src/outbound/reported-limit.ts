@@ -14,6 +14,8 @@ const MIN_PROBED_MS = 6_000
 /** The use of others is seen in this many calls. Less than this share of it is chance. */
 const MIN_USE_CALLS = 10
 const MIN_SHARED = 1.2
+/** A window that begins with more used by others slides, or it lasts longer than was seen. */
+const MAX_FRESH_SHARE = 0.1
 /** A limit is deleted when the server has not reported it for this long, and for two of its windows. */
 const MAX_AGE_MS = 3_600_000
 
@@ -66,7 +68,9 @@ export class LearnedLimit {
   findStartMs(cost: number, nowMs: number): number {
     if (!this.#last) return nowMs
     const lastMs = this.#sent.last?.atMs ?? 0
-    const perUnit = this.#perUnit < MIN_SHARED ? 1 : this.#perUnit
+    // Calls that were sent after its end were told of another limit, which is tighter.
+    const isHidden = this.#sent.reportedAtMs > Math.max(this.#reportedAtMs, this.#endMs)
+    const perUnit = this.#perUnit < MIN_SHARED || isHidden ? 1 : this.#perUnit
     let startMs = nowMs
     if (this.#refillPerMs) {
       const level = this.#findLevel(this.#refillPerMs, this.#last, perUnit, nowMs - this.#sent.spreadMs)
@@ -74,7 +78,8 @@ export class LearnedLimit {
       // The rest of a rounding is no unit.
       if (missing > 1e-6) startMs += missing / this.#refillPerMs
       if (this.#isUseGuessed) startMs = Math.min(startMs, Math.max(nowMs, lastMs + PROBE_MS))
-    } else startMs = this.#findWindowMs(this.#last, cost, perUnit, lastMs, nowMs)
+    } else if (isHidden) startMs = this.#sent.findRoomMs(this.#limit, this.#windowMs, cost, nowMs)
+    else startMs = this.#findWindowMs(this.#last, cost, perUnit, lastMs, nowMs)
     if (this.#windowMs && perUnit > 1) startMs = Math.max(startMs, lastMs + (this.#windowMs / this.#limit) * perUnit)
     return Math.min(startMs, Math.max(this.#reportedAtMs, lastMs) + this.#maxPauseMs)
   }
@@ -98,24 +103,18 @@ export class LearnedLimit {
 
   /** Units that are left at least. Which of the calls that were sent together are counted already is not known. */
   #countLeft({ remaining, call }: Seen): number {
-    const sent = this.#sent
-    const left = remaining - (sent.total - call.total + this.#countUnanswered(call))
-    if (this.#windowMs === 0) return left
-    const later = sent.count(this.#findLatestMs(call.atMs))
-    return Math.max(left, this.#limit - Math.max(0, this.#others) - this.#countOwn(call) - later)
+    const left = remaining - (this.#sent.total - call.total + this.#countUnanswered(call))
+    // What others use grows unseen.
+    if (this.#windowMs === 0 || this.#others > 0) return left
+    return Math.max(left, this.#limit - this.#countOwn(call, Number.POSITIVE_INFINITY))
   }
 
-  /** Units of its own that are counted in the window of a call, as far as it may have arrived. */
-  #countOwn({ atMs }: SentCall): number {
+  /** Units of its own that are counted in the window of a call, as far as they may have arrived before it. */
+  #countOwn({ atMs }: SentCall, untilMs = Math.min(atMs + this.#sent.spreadMs, this.#reportedAtMs - 1)): number {
     const windowMs = this.#windowMs
     const earliestMs = this.#endMs - windowMs - MAX_ROUNDING_MS
     const startMs = Math.max(atMs - windowMs, Math.min(atMs, earliestMs)) - Math.min(this.#sent.spreadMs, windowMs / 10)
-    return this.#sent.count(startMs, this.#findLatestMs(atMs))
-  }
-
-  /** When the last call was sent that may have arrived before one that was sent at some time. */
-  #findLatestMs(ms: number): number {
-    return Math.min(ms + this.#sent.spreadMs, this.#reportedAtMs - 1)
+    return this.#sent.count(startMs, untilMs)
   }
 
   /** Finds how full the bucket is: its content then, with what has come and gone since. */
@@ -151,6 +150,7 @@ export class LearnedLimit {
     const order = this.#classify(seen, endMs)
     if (order === 'late') return
     if (order === 'next') this.#compareWindow(last)
+    if (order === 'next' || order === 'first') this.#endMs = report.resetMs === undefined ? 0 : endMs
     this.#limit = limit
     this.#reportedAtMs = nowMs
     const others = this.#refillPerMs ? 0 : limit - seen.remaining - this.#countOwn(call)
@@ -162,14 +162,12 @@ export class LearnedLimit {
         this.#isUseGuessed = report.unit !== undefined
         if (this.#isUseGuessed) this.#perUnit = Math.max(1, (limit - seen.remaining) / Math.max(1, call.total))
         this.#others = others
-        this.#endMs = endMs
         return
       case 'next':
         this.#base = seen
         this.#last = { ...seen, call: latest }
         this.#others = others
-        this.#isWindowKnown ||= report.resetMs !== undefined && call.cost > 0
-        this.#endMs = report.resetMs === undefined ? 0 : endMs
+        this.#isWindowKnown ||= report.resetMs !== undefined && call.cost > 0 && others <= limit * MAX_FRESH_SHARE
         return
       default:
         if (this.#refillPerMs || report.unit) this.#compareWithBase(seen)
@@ -220,7 +218,7 @@ export class LearnedLimit {
   #compareWindow({ remaining, call }: Seen): void {
     const base = this.#base as Seen
     // What was used before the first report may have been by this process's own past.
-    const isWhole = call.atMs - this.#firstAtMs >= this.#windowMs
+    const isWhole = this.#isWindowKnown && call.atMs - this.#firstAtMs >= this.#windowMs
     const own = isWhole ? this.#countOwn(call) : call.total - base.call.total
     if (!isWhole && own < 5 * this.#countAround(base.call)) return
     const used = (isWhole ? this.#limit : base.remaining) - remaining

@@ -25,6 +25,8 @@ export class SentCalls {
   #calls: SentCall[] = []
   #added = 0
   last: SentCall | undefined
+  /** When the last of those was sent whose answers reported a limit. */
+  reportedAtMs = 0
   /** Units of all of them. */
   total = 0
   /** Calls that were sent within this time may arrive in any order. */

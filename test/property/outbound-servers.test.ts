@@ -77,6 +77,11 @@ test.each(PROVIDERS.filter(({ name }) => ['Okta', 'X', 'express-rate-limit', 'Sh
   },
 )
 
+test('Sluice, x-ratelimit, after restarts: a limit of which answers tell no more holds nothing up', async () => {
+  const provider = PROVIDERS.find(({ name }) => name === 'Sluice, x-ratelimit') as Provider
+  expect((await runLoad(provider, createOwnClient, RESTARTED)).done).toBeGreaterThanOrEqual(0.9)
+})
+
 const RECIPES: Readonly<Record<string, readonly string[]>> = {
   GitHub: ['GitHub', 'GitHub, secondary limit'],
   OpenAI: ['OpenAI'],
