@@ -1,6 +1,6 @@
 /** What only `limit()` of fetch has: what a platform gives beside a request, `readRateLimit()` and `waitUntil`. */
 import { expect, expectTypeOf, onTestFinished, test, vi } from 'vitest'
-import { type Counts, type LimitOptions, limit, OptionError, readRateLimit } from '../../../src/fetch.ts'
+import { type CallerCounts, type LimitOptions, limit, OptionError, readRateLimit } from '../../../src/fetch.ts'
 
 const QUIET = { now: () => 1_700_000_000_000, log: () => {} }
 
@@ -32,7 +32,7 @@ test('limit() passes on what the platform gives alongside a request, to the hand
     },
   })
   expectTypeOf(limited).toEqualTypeOf<
-    ((request: Request, env: { readonly key: string }, count: number) => Promise<Response>) & Counts
+    ((request: Request, env: { readonly key: string }, count: number) => Promise<Response>) & CallerCounts
   >()
   // Deno passes no more than a handler names.
   expect(limited).toHaveLength(2)

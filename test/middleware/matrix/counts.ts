@@ -1,7 +1,7 @@
-/** Counts that an application reads and resets by identity, and shares with a limiter of the library. */
+/** CallerCounts that an application reads and resets by identity, and shares with a limiter of the library. */
 import { expect, test } from 'vitest'
 import { createLimiter, type LimiterOptions, memoryStore } from '../../../src/index.ts'
-import type { Counts } from '../../../src/middleware/counts.ts'
+import type { CallerCounts } from '../../../src/middleware/counts.ts'
 import { type Adapter, readRemaining, start, X, Y } from './adapter.ts'
 
 const BY_USER = { identify: ({ headers }: { readonly headers: Headers }) => headers.get('Authorization') ?? undefined }
@@ -22,7 +22,7 @@ const SAME: readonly (readonly [name: string, ofLibrary: LimiterOptions, ofMiddl
 ]
 
 export function describeCounts(adapter: Adapter): void {
-  const make = (options: object) => adapter.make({ log() {}, ...options }) as Counts
+  const make = (options: object) => adapter.make({ log() {}, ...options }) as CallerCounts
 
   test('resets and peeks at the counts of one caller, and no other', async () => {
     const now = () => 1_700_000_000_000
@@ -40,7 +40,7 @@ export function describeCounts(adapter: Adapter): void {
 
   test('knows a caller by what its function, or each kind of `by`, makes of it', async () => {
     const sent = { headers: { Authorization: 'Bearer X', 'X-Key': 'Key', 'X-User': 'a' }, path: '/?q=1' }
-    const cases: readonly (readonly [options: object, identity: Parameters<Counts['reset']>[0]])[] = [
+    const cases: readonly (readonly [options: object, identity: Parameters<CallerCounts['reset']>[0]])[] = [
       [BY_USER, 'Bearer X'],
       [{ by: 'token' }, 'X'],
       [{ by: 'header:x-key', fold: 'lower' }, 'KEY'],
