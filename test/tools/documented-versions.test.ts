@@ -66,7 +66,7 @@ test('versions that the matrix does not try are found', () => {
 
 test('each place of the table in docs/middleware.md has a version, or says that it was not tried', () => {
   const [, rows = ''] = read('docs/middleware.md').split(/^\| place .*\n\| -.*\n/m)
-  const places = [...rows.split('\n\n', 1)[0]?.matchAll(/^\| (.+?) +\|/gm) ?? []].map(([, place = '']) => place)
+  const places = [...(rows.split('\n\n', 1)[0]?.matchAll(/^\| (.+?) +\|/gm) ?? [])].map(([, place = '']) => place)
   expect(places.length).toBeGreaterThan(7)
   const named = places.flatMap((place) => place.split(', ')).filter((name) => name !== 'on Node')
   expect(named.filter((name) => !/ \((?:not tried|(?:[\w-]+ )?\d[\d.]*)\)/.test(name))).toEqual([])
