@@ -186,11 +186,11 @@ test.each([
   const child = spawn(command, [...args, 'hosts/main.js'], { cwd: BUILT, stdio: ['ignore', 'pipe', 'inherit'] })
   const closed = once(child, 'close')
   onTestFinished(() => void child.kill())
-  let told = 0
+  let rowCount = 0
   const broken: string[] = []
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.startsWith('{')) continue
-    told++
+    rowCount++
     const { host, ...cells }: Record<string, string> = JSON.parse(line)
     promises[`${host}`] = cells
     tellRow(`${host}`, cells)
@@ -200,7 +200,7 @@ test.each([
   }
   expect(await closed).toEqual([0, null])
   expect(broken).toEqual([])
-  expect(told).toBe(hosts)
+  expect(rowCount).toBe(hosts)
 })
 
 test('a route of Next.js may change its limits while `next dev` runs', async () => {
