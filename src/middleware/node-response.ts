@@ -167,8 +167,14 @@ export class FollowedResponse {
     return socket?.destroyed === true && !socket.readableEnded && !socket.errored
   }
 
-  /** A stream that its client resets, or whose connection is lost, is closed before Node destroys it. */
+  /**
+   * A stream that its client resets, or whose connection is lost, is closed before Node destroys it. It then has a code,
+   * which one whose session the handler destroys has not.
+   */
   #watchStream(stream: Http2ServerResponse['stream']): void {
+    stream.once('aborted', () => {
+      this.#isResetByHandler ||= stream.session?.destroyed === true && stream.rstCode === 0
+    })
     for (const name of ['close', 'destroy'] as const) {
       const original = stream[name] as (...args: unknown[]) => never
       stream[name] = (...args: unknown[]) => {

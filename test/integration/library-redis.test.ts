@@ -301,3 +301,29 @@ test.each([
   expect(lines).toEqual(['store_error'])
   client.disconnect()
 })
+
+test.each([
+  [40, 10],
+  [60, 30],
+])('of 30 decisions of a process that stands still, a limit of %i admits %i', async (limit, admitted) => {
+  let sent = 0
+  let stoodMs = 0
+  const client = new Proxy(nodeRedis, {
+    get(target, name) {
+      const own: unknown = Reflect.get(target, name)
+      if (name !== 'evalSha') return typeof own === 'function' ? own.bind(target) : own
+      return (...call: Parameters<typeof target.evalSha>) => {
+        // It has sent all of them, and reads no answer before it goes on.
+        if (++sent === 30) stoodMs = 3_600_000
+        return target.evalSha(...call)
+      }
+    },
+  })
+  const { limiter } = subject(client, { limits: `${limit}/1d`, now: () => Date.now() + stoodMs })
+  // The script is known then.
+  await limiter.take('first')
+  sent = 0
+  const decisions = await Promise.all(Array.from({ length: 30 }, () => limiter.take('user')))
+  expect(decisions.filter(({ granted }) => granted)).toHaveLength(admitted)
+  expect((await limiter.peek('user')).limits[0]?.remaining).toBe(0)
+})

@@ -2,9 +2,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { FAULTS } from '../planted/faults.ts'
+import { FAULTS as HOST_FAULTS } from '../system/frameworks/faults.ts'
 
 // With `npm test`, it would itself find each fault that is planted.
-test.each(FAULTS)('$name can still be planted, at one place', { tags: ['slow'] }, ({ file, find }) => {
-  const text = readFileSync(join(import.meta.dirname, '../..', file), 'utf8')
-  expect(text.split(find)).toHaveLength(2)
-})
+test.each([...FAULTS, ...HOST_FAULTS])(
+  '$name can still be planted, at one place',
+  { tags: ['slow'] },
+  ({ file, find }) => {
+    const text = readFileSync(join(import.meta.dirname, '../..', file), 'utf8')
+    expect(text.split(find)).toHaveLength(2)
+  },
+)

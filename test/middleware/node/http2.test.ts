@@ -75,3 +75,20 @@ test('sluice() keeps the slot of a stream that was closed until its handler, whi
   response.end()
   await expect.poll(async () => (await send({})).status).toBe(200)
 })
+
+test('sluice() gives back the slot of a handler, which uses callbacks, that destroys its session', async () => {
+  const limit = sluice<Http2ServerRequest, Http2ServerResponse>({
+    policies: [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h', by: 'ip' }],
+    log: () => {},
+  })
+  const serve = (req: Http2ServerRequest, res: Http2ServerResponse) =>
+    limit(req, res, () => {
+      if (req.url === '/destroy') res.stream.session?.destroy()
+      else res.end()
+    })
+  const [first, second] = [await listenHttp2(serve), await listenHttp2(serve)]
+  const begun = Promise.withResolvers<ClientHttp2Stream>()
+  void first({ path: '/destroy' }, begun.resolve).catch(() => {})
+  await once(await begun.promise, 'close')
+  await expect.poll(async () => (await second({})).status).toBe(200)
+})

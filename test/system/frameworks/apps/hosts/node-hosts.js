@@ -7,6 +7,8 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import codegenie from '@codegenie/serverless-express'
 import awsLambdaFastify from '@fastify/aws-lambda'
+import cors from '@fastify/cors'
+import middie from '@fastify/middie'
 import { serve } from '@hono/node-server'
 import { All, Controller, Module, Req, Res } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
@@ -78,15 +80,15 @@ function createExpress(framework, options) {
   return app
 }
 
-function createFastify(framework, options, params) {
-  const app = framework(params)
+function addFastifyRoutes(app, options, headers = { [CORS]: '*' }) {
   app.decorateRequest('user', null)
   app.addHook('onRequest', async (request, reply) => {
-    reply.header(CORS, '*')
+    reply.headers(headers)
     request.user = authenticate(request.headers)
   })
   app.addHook('onRequest', sluice(options))
-  app.all('/*', (request, reply) =>
+  // @fastify/cors answers OPTIONS.
+  app.get('/*', (request, reply) =>
     answerInVariant(request.raw, reply.raw, {
       send: (text) => reply.send(text),
       stream: (chunks) => reply.send(Readable.from(chunks)),
@@ -96,8 +98,10 @@ function createFastify(framework, options, params) {
   return app
 }
 
-async function startFastify(framework, options) {
-  const app = createFastify(framework, options)
+async function startFastify(framework, options, plugins = []) {
+  const app = framework()
+  for (const plugin of plugins) await app.register(plugin)
+  addFastifyRoutes(app, options, plugins.length > 0 ? {} : { [CORS]: '*' })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return toFastifyClient(app)
 }
@@ -274,6 +278,7 @@ export const NODE_HOSTS = {
   'Express 5': (options) => listen(createServer(createExpress(express, options))),
   'Fastify 4': (options) => startFastify(fastify4, options),
   'Fastify 5': (options) => startFastify(fastify, options),
+  'Fastify 5, @fastify/cors and middie': (options) => startFastify(fastify, options, [cors, middie]),
   'Koa 3': startKoa,
   'NestJS 12, Express': (options) => startNest(options),
   'NestJS 12, Fastify': (options) => startNest(options, new FastifyAdapter()),
@@ -281,6 +286,6 @@ export const NODE_HOSTS = {
   'Hono 4, @hono/node-server 2': (options) => startHono(Hono, serve, options),
   'serverless-http, Express 5': async (options) => overLambda(serverless(createExpress(express, options))),
   '@codegenie/serverless-express': async (options) => overLambda(codegenie({ app: createExpress(express, options) })),
-  '@fastify/aws-lambda': async (options) => overLambda(awsLambdaFastify(createFastify(fastify, options))),
+  '@fastify/aws-lambda': async (options) => overLambda(awsLambdaFastify(addFastifyRoutes(fastify(), options))),
   'node-mocks-http': startMocks,
 }

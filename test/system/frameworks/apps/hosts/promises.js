@@ -130,11 +130,7 @@ export const PROMISES = {
   'abort in a stream': [SLOT, async (app) => (app.isWeb ? '' : expectFreeSlotAfterAbort(app, '/endless'))],
   'response destroyed in a callback': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-response?callback')],
   'request destroyed in a callback': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-request?callback')],
-  'socket destroyed in a callback': [
-    SLOT,
-    // On HTTP/2, nobody can tell it from a connection that was lost: the slot is kept until `slot_ttl`.
-    async (app) => (app.reset ? '' : expectFreeSlotAfterDestroy(app, '/destroy-socket?callback')),
-  ],
+  'socket destroyed in a callback': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-socket?callback')],
   'stream reset': [
     SLOT,
     async (app) => {
