@@ -71,11 +71,12 @@ export const PARTS: readonly Part[] = [
     needs: ['redis'],
     isWeekly: true,
   },
-  { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
+  { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'], isWeekly: true },
   {
     name: 'shards',
     shows: 'counts that are exact over several databases, while some join, leave and die under load',
     needs: ['redis'],
+    isWeekly: true,
   },
   { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
   { name: 'cluster', shows: 'limits in a Redis Cluster, over three masters of which one fails', needs: ['redis'] },
