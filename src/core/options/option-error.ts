@@ -10,6 +10,7 @@ const HABITUAL: readonly (readonly [names: RegExp, here: string, option: string]
   [/^(?:standardHeaders|legacyHeaders)$/, 'rateLimitHeaders', 'rateLimitHeaders'],
   [/^(?:redis|storeClient|client)$/, 'store: redisStore(client)', 'store'],
   [/^prefix$/, 'keyPrefix', 'keyPrefix'],
+  [/^(?:counts|failures|burst|penalty|match|fold|actual_cost|untold)$/, 'policies, whose option it is', 'policies'],
 ]
 
 /** Describes an unknown name by those that are known. */

@@ -27,6 +27,7 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ limit: 10 }, /^limit: unknown option; see limits, e\.g\. "100\/1m"; expected one of limits, /],
   [{ windowMs: 60_000, max: 10 }, /^windowMs: unknown option; see limits, e\.g\. "100\/1m"; /],
   [{ keyGenerator() {} }, /^keyGenerator: unknown option; see identify, or by; /],
+  [{ counts: 'failures' }, /^counts: unknown option; see policies, whose option it is; /],
   [{ by: 'name' }, /^by: expected "token", "ip", /],
   [{ by: 'ip', identify: () => 'x' }, 'by: expected no "by" beside the function "identify", got "ip"'],
   [{ fold: 'lower' }, `fold: expected ${FOLDABLE}, got "lower"`],
