@@ -44,7 +44,7 @@ export function formatParts(results: Results): Map<string, string> {
 
 /** Characters of a line of README.md. */
 const LINE = 110
-const SUMMARY = /In that run.*?\[More\]\(docs\/performance\.md\)/s
+const SUMMARY = /In our benchmark of.*?\[More\]\(docs\/performance\.md\)/s
 
 /**
  * Writes anew what README.md says of a whole run.
@@ -64,7 +64,7 @@ function formatSummary({ machine, gateway = [], library }: Results): string {
   const decided = (end: string) =>
     formatRange(inMemory.filter(({ what }) => what.endsWith(end)).map(({ ratio }) => ratio.median))
   return [
-    `In that run of ${formatDate(machine.date)}, by the same processor time, Sluice answered`,
+    `In our benchmark of ${formatDate(machine.date)}, by processor time, Sluice answered`,
     `${answered(NAMES.plainLimits, NAMES.upstashLimits)} times as many requests as Hono with @upstash/ratelimit at three`,
     `limits, ${answered(NAMES.plain, NAMES.upstash)} at one. In memory, it grants ${decided('granted')} and refuses`,
     `${decided('refused')} times as fast as rate-limiter-flexible. [More](docs/performance.md)`,
