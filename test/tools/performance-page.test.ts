@@ -16,6 +16,6 @@ test('bench/results/performance.md has a place for each part that npm run bench 
 test('README.md has a place for what a run says', () => {
   const machine = { date: '2026-01-01', processors: '2 × Any', versions: {} }
   const renewed = renewReadme(read('README.md'), { machine })
-  expect(renewed).toContain('In that run of 1 January 2026, by the same processor time')
+  expect(renewed).toContain('In our benchmark of 1 January 2026, by processor time')
   expect(renewed).toContain('[More](docs/performance.md)\n\n## ')
 })
