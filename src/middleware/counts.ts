@@ -6,7 +6,7 @@ import type { RequestPolicy } from '../core/model/policy.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { createDigest } from '../core/runtime/digest.ts'
 import type { Log } from '../core/runtime/log.ts'
-import { createDigestCharge, preparePolicy, type RequestChargeBuilderOptions } from '../http/request/charge-builder.ts'
+import { createDigestCharge, type RequestChargeBuilderOptions } from '../http/request/charge-builder.ts'
 import { formatCallerAddress } from '../http/request/identity/address.ts'
 import { readAuthorization } from '../http/request/identity/authorization.ts'
 import { foldReading } from '../http/request/identity/fold.ts'
@@ -44,28 +44,28 @@ export function createCounts(options: CountingOptions, engine: Engine, log: Log)
   const digest = createDigest(identitySecret)
   const isAlike = new Set(policies.map(({ by, fold }) => JSON.stringify([by, fold]))).size === 1
 
-  function findCharges(identities: Identities): readonly RequestCharge[] {
+  function findCharges(identities: Identities, plan?: string): readonly RequestCharge[] {
     if (typeof identities === 'string' || Array.isArray(identities) || !identities) {
       const identity = identities as Identity
       if (identity && typeof identity === 'string' && !isAlike) {
         throw new OptionError('identity', `one for each policy (${names})`, identity)
       }
-      return policies.map((policy) => createCharge(policy, identity))
+      return policies.map((policy) => createCharge(policy, identity, plan))
     }
     return Object.entries(identities).map(([name, identity]) => {
       const policy = policies.find((each) => each.name === name)
       if (!policy) throw new OptionError('identity', `names of policies (${names})`, name)
-      return createCharge(policy, identity)
+      return createCharge(policy, identity, plan)
     })
   }
 
-  function createCharge(policy: RequestPolicy, identity: Identity): RequestCharge {
+  function createCharge(policy: RequestPolicy, identity: Identity, plan?: string): RequestCharge {
     const parts = typeof identity === 'string' ? readValue(policy, identity) : identity
     if (!Array.isArray(parts) || parts.length < 2 || parts.some((part) => typeof part !== 'string')) {
       throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     }
     const formatted = parts.map((part, at) => (at % 2 && parts[at - 1] === 'ip' ? formatAddress(part) : part))
-    return createDigestCharge(policy, digest(formatted), keyPrefix)
+    return createDigestCharge(policy, digest(formatted), keyPrefix, plan)
   }
 
   function readValue({ by, fold }: RequestPolicy, value: string): readonly string[] | undefined {
@@ -86,11 +86,8 @@ export function createCounts(options: CountingOptions, engine: Engine, log: Log)
     async reset(identity) {
       await engine.delete(findCharges(identity).map(({ key }) => key))
     },
-    async peek(identity, { plan = '' } = {}) {
-      const charges = findCharges(identity).map((charge) => ({
-        ...charge,
-        ...preparePolicy(charge.policy).termsByPlan.get(plan),
-      }))
+    async peek(identity, { plan } = {}) {
+      const charges = findCharges(identity, plan)
       const context = createRequestContext(() => {}, log)
       try {
         return toDecision(await engine.decide(charges, context, { action: 'peek', permits: 1 }), 0)

@@ -167,11 +167,18 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
   }
 }
 
-/** Creates the charge of a request that names no plan and no cost. */
-export function createDigestCharge(policy: RequestPolicy, digest: string, keyPrefix: string): RequestCharge {
+/** Creates the charge of a request that names no cost. @param plan if it is not known, the charge is that of no plan */
+export function createDigestCharge(
+  policy: RequestPolicy,
+  digest: string,
+  keyPrefix: string,
+  plan?: string,
+): RequestCharge {
   const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
   const cost = policy.cost.kind === 'fixed' ? policy.cost.units : 1
-  return withoutReserve({ ...preparePolicy(policy).terms, digest, key, cost, reserved: 0 })
+  const { terms, termsByPlan } = preparePolicy(policy)
+  const planTerms = plan === undefined ? undefined : termsByPlan.get(plan)
+  return withoutReserve({ ...(planTerms ?? terms), digest, key, cost, reserved: 0 })
 }
 
 /** Usage is that of all priorities, also where only new identities are counted. */

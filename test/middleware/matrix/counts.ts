@@ -1,4 +1,4 @@
-/** CallerCounts that an application reads and resets by identity, and shares with a limiter of the library. */
+/** Counts that an application reads and resets by identity, and shares with a limiter of the library. */
 import { expect, test } from 'vitest'
 import { createLimiter, type LimiterOptions, memoryStore } from '../../../src/index.ts'
 import type { CallerCounts } from '../../../src/middleware/counts.ts'
@@ -62,6 +62,21 @@ export function describeCounts(adapter: Adapter): void {
       await reset(identity)
       expect([options, await sendInTurn([sent])]).toEqual([options, [200]])
     }
+  })
+
+  test('peeks at new identities by the limits of a plan, too', async () => {
+    const limits = { free: '2/1h', pro: '5/1h' }
+    const policies = [
+      { name: 'calls', limits: '9/1h', by: 'token' },
+      { name: 'callers', by: 'ip', counts: 'new-identities', limits, plan: 'header:x-plan', default_plan: 'free' },
+    ] as const
+    const options = { policies, trustProxy: () => '192.0.2.1', store: memoryStore() }
+    const { sendInTurn } = await start(adapter, { ...options, now: undefined })
+    const { peek } = make(options)
+    const asPro = ({ headers }: typeof X) => ({ headers: { ...headers, 'X-Plan': 'pro' } })
+    expect(await sendInTurn([asPro(X), asPro(Y), asPro(X)])).toEqual([200, 200, 200])
+    expect((await peek({ callers: '192.0.2.1' }, { plan: 'pro' })).limits[0]?.remaining).toBe(3)
+    expect((await peek({ callers: '192.0.2.1' })).limits[0]?.remaining).toBe(0)
   })
 
   test('resets the counts of the policies that are named, by what each counts', async () => {
