@@ -40,7 +40,7 @@ export interface EngineDecision<C extends Charge = Charge> extends Decision {
   readonly degraded?: Degradation
 }
 
-/** Ways to answer without the store. A policy that is to be neither decided nor admitted is refused. */
+/** Ways to answer without the store. */
 const FALLBACKS = {
   local: 'decide',
   open: 'admit',
@@ -160,10 +160,11 @@ export class Engine {
     const charges = request.charges.map((charge) => scaleToLocalShare(charge, this.#options.localShare))
     const local = { ...request, charges }
     const undecided = { granted: 0, nowMs: this.#options.now(), usage: charges.map(() => []) }
+    // One that is not known refuses.
+    const findFallback = ({ policy }: Charge) => FALLBACKS[policy.onStoreError] ?? 'refuse'
+    const isLocal = (charge: Charge) => findFallback(charge) === 'decide'
     // Policies in shadow mode refuse nothing, even without the store.
-    const isOpen = ({ policy }: Charge) => FALLBACKS[policy.onStoreError] === 'admit'
-    const isLocal = ({ policy }: Charge) => FALLBACKS[policy.onStoreError] === 'decide'
-    if (charges.some((charge) => isEnforced(charge) && !isOpen(charge) && !isLocal(charge))) {
+    if (charges.some((charge) => isEnforced(charge) && findFallback(charge) === 'refuse')) {
       return { ...toEngineDecision(local, undecided, this.#options.fallback), degraded: 'closed' }
     }
     if (!charges.some(isLocal)) {

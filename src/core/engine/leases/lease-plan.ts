@@ -45,10 +45,7 @@ export interface LeasePlan {
 }
 
 /** Counts the permits to take for requests to come: no more than any of the charges needs. */
-export function countMore(
-  callers: readonly LeasingCaller[],
-  { statuses, roundTripMs, maxPermits }: Pick<StoreView, 'statuses' | 'roundTripMs' | 'maxPermits'>,
-): number {
+export function countMore(callers: readonly LeasingCaller[], { statuses, roundTripMs, maxPermits }: StoreView): number {
   const counts = callers.map(({ charge, account, terms, nowMs, keepMs }) => {
     const { pace, used, expired } = account
     const use = { pace, used, expired, unused: account.countUnused(nowMs + keepMs) }
