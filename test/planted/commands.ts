@@ -1,6 +1,6 @@
 /** One fault for each command that judges: planted, it turns the command's shortest form red. */
 import { SOAK_FAULTS } from '../system/soak/faults.ts'
-import type { Fault } from './faults.ts'
+import { FAULTS, type Fault } from './faults.ts'
 
 export interface PlantedCommand {
   readonly command: string
@@ -17,6 +17,13 @@ const UNIT_TOO_MANY: Fault = {
   find: 'return available, state, false, newest[2][3]',
   replace: 'return available + 1, state, false, newest[2][3]',
 }
+/** Finds a fault that `npm test` must find, too. */
+function findFault(name: string): Fault {
+  const fault = FAULTS.find((each) => each.name === name)
+  if (!fault) throw new Error(`no fault is called ${name}`)
+  return fault
+}
+
 const run = (command: string, ...args: string[]) => ['npm', 'run', '--silent', command, '--', ...args]
 
 const PLACE = 'a browser runs the limiter in memory'
@@ -25,12 +32,7 @@ export const COMMANDS: readonly PlantedCommand[] = [
   {
     command: 'test:model',
     args: run('test:model', '2 deciders, 2 objects: all of it'),
-    fault: {
-      name: 'cancel-takes-nothing-back',
-      file: 'src/core/store/durable-object/limit-machine.ts',
-      find: 'if (staying < open.permits) ledger.takeBack(open, staying)',
-      replace: '',
-    },
+    fault: findFault('cancel-takes-nothing-back'),
     says: /^2 deciders, 2 objects: all of it: [1-9]\d* violations$/,
   },
   {
@@ -48,13 +50,7 @@ export const COMMANDS: readonly PlantedCommand[] = [
   {
     command: 'test:numbers',
     args: run('test:numbers', '--requests', '2000'),
-    fault: {
-      name: 'counter-off-by-one',
-      file: 'src/gateway/statistics/minute.ts',
-      find: 'this.add(COUNT_NAMES.requests[toOutcome(verdict)])',
-      replace:
-        "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.outcome === 'limited') this.add(COUNT_NAMES.requests.limited)",
-    },
+    fault: findFault('counter-off-by-one'),
     says: /: clients saw \d+, counted are \d+$/,
   },
   {
@@ -71,23 +67,13 @@ export const COMMANDS: readonly PlantedCommand[] = [
   {
     command: 'test:faults',
     args: run('test:faults', '--short', '--only', 'Redis: FLUSHALL'),
-    fault: {
-      name: 'slot-kept',
-      file: 'src/http/response/meter.ts',
-      find: 'await hold?.release()',
-      replace: 'void hold',
-    },
+    fault: findFault('slot-kept'),
     says: /^not as promised: Redis: FLUSHALL/,
   },
   {
     command: 'test:dodging',
     args: run('test:dodging', '--only', 'express5', '--spellings', '1000'),
-    fault: {
-      name: 'case-not-folded',
-      file: 'src/http/request/policy/canonical-path.ts',
-      find: "return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\\u0307', '')",
-      replace: 'return decodeLetters(path)',
-    },
+    fault: findFault('case-not-folded'),
     says: /^express5: \w+ was served uncharged to /,
   },
   {

@@ -9,8 +9,10 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs, stripVTControlCharacters } from 'node:util'
+import { renderTable } from '../../tools/markdown.ts'
 import { COMMANDS, type PlantedCommand } from './commands.ts'
 import { FAULTS, type Fault } from './faults.ts'
+import { plant } from './plant.ts'
 import { REPORT_VARIABLE, type ReportLine } from './reporter.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -31,17 +33,9 @@ symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
 execFileSync('git', ['init', '-q'], { cwd: copy })
 execFileSync('git', ['add', '-A'], { cwd: copy })
 
-function plant({ file, find, replace }: Fault): () => void {
-  const path = join(copy, file)
-  const text = readFileSync(path, 'utf8')
-  const places = text.split(find).length - 1
-  if (places !== 1) throw new Error(`${file}: expected one place to plant in, found ${places}: ${find}`)
-  const write = (content: string) => {
-    writeFileSync(path, content)
-    if (file.endsWith('.lua')) execFileSync(process.execPath, ['tools/embed-lua.ts'], { cwd: copy })
-  }
-  write(text.replace(find, () => replace))
-  return () => write(text)
+function plantInCopy(fault: Fault): () => void {
+  const embedLua = () => execFileSync(process.execPath, ['tools/embed-lua.ts'], { cwd: copy })
+  return plant(copy, fault, fault.file.endsWith('.lua') ? embedLua : undefined)
 }
 
 interface TestRun {
@@ -81,7 +75,7 @@ async function runWithin(child: ChildProcess): Promise<number | null> {
 async function plantFaults(planted: readonly Fault[]): Promise<number> {
   let unfound = 0
   for (const fault of planted) {
-    const remove = plant(fault)
+    const remove = plantInCopy(fault)
     const startMs = performance.now()
     const { failed, isWhole } = await runTests(fault.tests).finally(remove)
     if (failed.length === 0) unfound++
@@ -103,7 +97,7 @@ type CommandVerdict = 'green' | 'red' | 'inconclusive' | 'no verdict' | 'broken'
 
 interface CommandRun {
   readonly verdict: CommandVerdict
-  /** What it said was wrong. */
+  /** The line of its output that names the mistake. */
   readonly said: string
   readonly took: string
 }
@@ -135,14 +129,15 @@ function findVerdict(code: number | null, output: string, hasSaid: boolean): Com
 
 /** A command judges if it is not red without the fault, and red with it. @returns how many do not */
 async function plantInCommands(commands: readonly PlantedCommand[]): Promise<number> {
-  const rows = [['command', 'fault', 'without it', '', 'with it', '', 'said']]
+  const header = ['command', 'fault', 'without it', '', 'with it', '', 'said']
+  const rows: string[][] = []
   let wrong = 0
   const controls = new Map<string, CommandRun>()
   for (const each of commands) {
     const form = each.args.join(' ')
     const control = controls.get(form) ?? (await runCommand(each))
     controls.set(form, control)
-    const remove = plant(each.fault)
+    const remove = plantInCopy(each.fault)
     const planted = await runCommand(each).finally(remove)
     const isRight = ['green', 'inconclusive'].includes(control.verdict) && planted.verdict === 'red'
     if (!isRight) wrong++
@@ -158,7 +153,7 @@ async function plantInCommands(commands: readonly PlantedCommand[]): Promise<num
     rows.push(row)
     console.error(row.join('  '))
   }
-  console.log(`\n${formatRows(rows)}\n\n${commands.length - wrong} of ${commands.length} judge`)
+  console.log(`\n${renderTable(header, rows)}\n\n${commands.length - wrong} of ${commands.length} judge`)
   return wrong
 }
 
@@ -185,15 +180,3 @@ if (control.failed.length > 0 || !control.isWhole) {
   process.exit(1)
 }
 process.exitCode = (await plantFaults(planted)) > (positionals.length === 0 ? MAX_UNFOUND : 0) ? 1 : 0
-
-function formatRows(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)))
-  return rows
-    .map((row) =>
-      row
-        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n')
-}

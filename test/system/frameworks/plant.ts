@@ -3,11 +3,12 @@
  * is promised: `npm run test:planted-hosts`. Each must break a promise. With names of faults, plants those only.
  */
 import { execFile, execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { writePackages } from '../../../tools/pack.ts'
+import { plant } from '../../planted/plant.ts'
 import { RUNTIMES } from '../package/runtimes/install.ts'
 import { FAULTS, type HostFault } from './faults.ts'
 import { BUILT, install } from './places.ts'
@@ -57,20 +58,13 @@ async function askHosts(host: string): Promise<readonly string[]> {
   })
 }
 
-async function findFault({ file, find, replace, host }: HostFault): Promise<readonly string[]> {
-  const path = join(folder, file)
-  const text = readFileSync(path, 'utf8')
-  const places = text.split(find).length - 1
-  if (places !== 1) throw new Error(`${file}: expected one place to plant in, found ${places}: ${find}`)
-  writeFileSync(
-    path,
-    text.replace(find, () => replace),
-  )
+async function findFault(fault: HostFault): Promise<readonly string[]> {
+  const remove = plant(folder, fault)
   try {
     build()
-    return await askHosts(host)
+    return await askHosts(fault.host)
   } finally {
-    writeFileSync(path, text)
+    remove()
   }
 }
 
