@@ -44,7 +44,7 @@ const WISHES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   range: { Range: 'bytes=0-9' },
 }
 
-/** What leaves or stalls is followed for up to 30 seconds, whatever else the machine does. */
+/** The limiter follows a client that leaves or stalls for up to 30 seconds, also on an idle machine. */
 const PATIENCE_MS = 240_000
 
 interface LawCase extends CostCase {

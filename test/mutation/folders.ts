@@ -1,4 +1,4 @@
-/** What is mutated, each folder of `src` with the fast tests that know it and run on Node: a survivor has passed them all. */
+/** The folders of `src` that are mutated, each with its fast tests on Node: a survivor has passed them all. */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   'core/algorithms': [
     'test/unit/{calendar,corrections,memory-store}.test.ts',

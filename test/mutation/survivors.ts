@@ -1,9 +1,9 @@
 /** Changes that no test can notice, because they change nothing that anybody sees. */
 export interface Survivor {
   readonly file: string
-  /** Of the line that is changed. */
+  /** Part of the line that is changed. */
   readonly line: string
-  /** What stands in its place. */
+  /** The text that replaces it. */
   readonly replacement: string
   readonly reason: string
 }

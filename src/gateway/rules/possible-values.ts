@@ -16,7 +16,7 @@ const MAX_AT_EACH_END = 4
 
 /**
  * Finds what some API may take an ambiguous value for. A caller that is blocked must not get in by sending another value,
- * or anything else, in addition to the one that it is known by; whoever is let in is known by one value only.
+ * or anything else, in addition to the one that it is known by; a caller that is admitted is known by one value only.
  * @returns undefined if that may be anything
  */
 export async function findPossibleValues(

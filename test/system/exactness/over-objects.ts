@@ -48,7 +48,7 @@ export async function startOverObjects(
         limits: checkLimits(policies, record, outcomes),
         rows: [
           ['calls to objects', record.calls, `${(record.calls / outcomes.length).toFixed(2)} a request`],
-          ['extra calls', record.extraCalls, 'that keep or take back what was reserved, or ask about it'],
+          ['extra calls', record.extraCalls, 'to keep, undo or look up reservations'],
           ['objects ended', aborted],
           ['units lost', lost],
           ['units charged in vain', leaked],

@@ -77,7 +77,7 @@ function toIdealRequest({ caller, team, cost, sentMs }: Outcome, policies: Polic
   return { ms: sentMs, charges: [own, { key: `team ${team}`, limits: policies.team, cost: 1 }] }
 }
 
-/** What a run with leases must have come to. A record may lag behind the answers. */
+/** Counts what leases have saved in a run. A record may lag behind the answers. */
 function countLeases(outcomes: readonly Outcome[], { entries, leases, refusedDuringLeases }: Ledger) {
   const admitted = outcomes.filter(({ status }) => status === 200).length
   return {

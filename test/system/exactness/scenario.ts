@@ -23,7 +23,7 @@ export interface ExactnessOptions extends Options {
 /** A site whose store tells what it has decided. */
 export interface RecordedSite extends Part {
   readonly urls: readonly URL[]
-  /** Whether the traffic has come to show something; left out, it ends with its requests. */
+  /** True once the traffic is enough for a verdict; if left out, it ends with its requests. */
   readonly hasSeenEnough?: (outcomes: readonly Outcome[]) => boolean
   /** Compares the answers with what the store has recorded. */
   read(outcomes: readonly Outcome[]): Promise<Verdict & { limits: readonly LimitCheck[]; rows: readonly TableRow[] }>
@@ -31,7 +31,7 @@ export interface RecordedSite extends Part {
 
 const findPolicies = ({ leases, stretch }: ExactnessOptions): Policies =>
   stretchWindows(leases === 'off' ? POLICIES : LEASED_POLICIES, stretch)
-/** So few callers that answers come within a quarter of a lease. */
+/** With more callers, an answer would take longer than a quarter of a lease. */
 const MAX_LEASED_CALLERS = 12
 
 export const EXACTNESS = defineScenario({

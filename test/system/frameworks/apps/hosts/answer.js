@@ -37,7 +37,7 @@ async function* endlessChunks() {
   }
 }
 
-/** As `answerOnNode`, but handlers whose URL ends in `?callback` return nothing, and work on in callbacks. */
+/** Does the same as `answerOnNode`, but handlers of URLs that end in `?callback` return at once and answer in callbacks. */
 export function answerInVariant(req, res, means) {
   const answering = answerOnNode(req, res, means)
   if (!(req.originalUrl ?? req.url).endsWith('?callback')) return answering
