@@ -55,8 +55,8 @@ export function reportLimits<P extends Policy>(
         resetMs: toWholeMs(resetMs),
         retryAfterMs: toWholeMs(retryAfterMs),
       }
-      const withPenalty = penaltyMs !== undefined && { ...report, penaltyMs: toWholeMs(penaltyMs) }
-      reports.push((withPenalty satisfies Complete<LimitState> | false) || report)
+      if (penaltyMs === undefined) reports.push(report)
+      else reports.push({ ...report, penaltyMs: toWholeMs(penaltyMs) } satisfies Complete<LimitState>)
     }
   }
   return reports
