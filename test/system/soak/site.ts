@@ -1,9 +1,11 @@
 /** Everything that is soaked: two gateways, a `sluice serve` and a process with the library, over stores that fail. */
 import type { ChildProcessByStdio } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, stat } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
 import type { Readable, Writable } from 'node:stream'
 import { type FaultyFront, startFaultyFront } from '../../../tools/faulty-front.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
@@ -25,6 +27,10 @@ export const IDENTITY_SECRET = 'planted-identity-secret'
 const TOKEN = 'planted-rest-token'
 /** Half of what Cloudflare gives an isolate: workerd ends when this is passed. */
 const V8_FLAGS = ['--max-heap-size=64', '--expose-gc']
+
+/** Their files have up to 4 MB each. */
+const OBJECTS_TO_READ = 20
+const COPY_TRIES = 3
 
 const limits = `${LIMIT.limit}/${LIMIT.windowMs}ms`
 const POLICIES = [
@@ -90,7 +96,7 @@ export function startSite(bundle: Bundle): Promise<Site> {
       held['library: timers'] = timers
       const keys = await redis.client.keys('soak*')
       held['Redis: keys of callers'] = keys.filter((key) => key.includes('{')).length
-      held['objects: rows on disk, KiB'] = (await sumBytes(bundle.folder, /\.sqlite$/)) / 1_024
+      held[`objects: bytes in rows of ${OBJECTS_TO_READ}`] = await measureRows(bundle.folder)
       return held
     }
     const [gateway, objects] = [overRedis.gateway, overObjects.gateway]
@@ -124,10 +130,51 @@ async function startLibrary(port: number) {
   }
 }
 
-async function sumBytes(folder: string, named: RegExp): Promise<number> {
+/**
+ * Measures what some objects hold in rows, in copies of their files. The size of those tells nothing: SQLite moves what
+ * it has logged into a file only once that is 4 MB, and then makes no file smaller.
+ */
+async function measureRows(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true })
-  const sizes = entries
-    .filter((name) => named.test(name))
-    .map((name) => stat(join(folder, name)).catch(() => undefined))
-  return (await Promise.all(sizes)).reduce((sum, one) => sum + (one?.size ?? 0), 0)
+  const files = entries.filter((name) => name.endsWith('.sqlite')).sort()
+  const copy = await mkdtemp(join(tmpdir(), 'sluice-rows-'))
+  try {
+    let bytes = 0
+    for (const file of files.slice(0, OBJECTS_TO_READ)) bytes += await measureRowsOf(join(folder, file), copy)
+    return bytes
+  } finally {
+    await rm(copy, { recursive: true })
+  }
+}
+
+async function measureRowsOf(file: string, folder: string): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    try {
+      const copy = join(folder, 'copy.sqlite')
+      await copyFile(file, copy)
+      await copyFile(`${file}-wal`, `${copy}-wal`).catch(ignoreMissing)
+      const database = new DatabaseSync(copy)
+      const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()
+      const rows = tables.flatMap(({ name }) => {
+        const select = database.prepare(`SELECT * FROM "${name}"`)
+        // Alarms are times in nanoseconds.
+        select.setReadBigInts(true)
+        return select.all()
+      })
+      database.close()
+      return rows.flatMap(Object.values).reduce<number>((sum, value) => sum + measureValue(value), 0)
+    } catch (error) {
+      // Its log may have been moved between the two copies.
+      if (tries === COPY_TRIES) throw error
+    }
+  }
+}
+
+/** An object that has rested has no log. */
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
+}
+
+function measureValue(value: unknown): number {
+  return value instanceof Uint8Array ? value.byteLength : String(value).length
 }
