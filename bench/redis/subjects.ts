@@ -1,12 +1,13 @@
 /** Limiters with their limits, as they are measured in Redis. */
+
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/model/limits.ts'
+import { EntriesToRead } from '../../src/core/store/redis/entries-to-read.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
-import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
 import { joinScript, listScriptArguments, readDecision } from '../../src/core/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { type Contender, FLEXIBLE, UPSTASH } from '../peers.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Sketch } from '../../src/core/store/counters.ts'
 import { type Flush, findPeriodStart, type Period, SKETCH_CAPACITY } from '../../src/core/store/counters.ts'
+import type { Sketch } from '../../src/core/store/sketches.ts'
 import { COUNTERS } from '../support/stores.ts'
 
 const MINUTE = 60_000

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import type { AlgorithmName, Limit } from '../../src/core/model/limits.ts'
+import { EntriesToRead } from '../../src/core/store/redis/entries-to-read.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
-import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
 import {
   joinScript,
   listReleaseArguments,

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { DocumentStore, DocumentWrite, VersionId } from '../../src/core/store/documents.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
-import { copyDocuments } from '../../src/gateway/rules/open-rules.ts'
+import { copyDocuments } from '../../src/gateway/rules/copied-documents.ts'
 import { expectProperty } from '../support/property.ts'
 
 const NOTE = { actor: 'test', comment: 'test' }

@@ -1,7 +1,8 @@
 /** What one isolate allows by itself while the store is unavailable: never more than the limits, and never nothing at all. */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { scaleToLocalShare } from '../../src/core/engine/engine.ts'
+import { scaleToLocalShare } from '../../src/core/engine/local-share.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { createCharge, EVERY_ALGORITHM, take } from '../support/charges.ts'

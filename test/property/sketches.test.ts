@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
+import { LUA } from '../../src/core/store/redis/counters/lua.ts'
 import {
   mergeSketches,
   NO_SKETCH,
@@ -7,8 +8,7 @@ import {
   type Sketch,
   truncateSketch,
   writeSketch,
-} from '../../src/core/store/counters.ts'
-import { LUA } from '../../src/core/store/redis/counters/lua.ts'
+} from '../../src/core/store/sketches.ts'
 import { SpaceSaving } from '../../src/gateway/statistics/space-saving.ts'
 import { shareRedis } from '../support/own-redis.ts'
 

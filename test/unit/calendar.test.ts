@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { scaleToLocalShare } from '../../src/core/engine/engine.ts'
+import { scaleToLocalShare } from '../../src/core/engine/local-share.ts'
 import { type ReportedLimit, toWholeMs } from '../../src/core/model/verdict.ts'
 import { openCalendar, readCalendarLimits } from '../../src/core/options/calendar.ts'
 import type { OptionError } from '../../src/core/options/option-error.ts'

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/core/model/store.ts'
 import type { DocumentStore } from '../../src/core/store/documents.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
-import { copyDocuments } from '../../src/gateway/rules/open-rules.ts'
+import { copyDocuments } from '../../src/gateway/rules/copied-documents.ts'
 
 const NOTE = { actor: 'test', comment: 'test' }
 

@@ -1,4 +1,5 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
+
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import { ACTIONS, type Charge, type Decision, type DecisionRequest, type StoreCharge } from '../model/charge.ts'
 import { isEnforced, type OnStoreError } from '../model/policy.ts'
@@ -10,6 +11,7 @@ import { drawNumber } from '../runtime/hash.ts'
 import type { Log } from '../runtime/log.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
+import { scaleToLocalShare } from './local-share.ts'
 import { CircuitBreaker, withBreaker } from './stages/circuit-breaker.ts'
 import { type IsolateMemoryOptions, withIsolateMemory } from './stages/isolate-memory.ts'
 import { decideSome } from './stages/stage.ts'
@@ -210,16 +212,4 @@ function createHold(charges: readonly StoreCharge[], store: Store): SlotHold | u
 /** A released slot is never taken again. */
 function withNewSlot<C extends Charge>(charge: C): C {
   return charge.slot === undefined ? charge : { ...charge, slot: drawNumber() }
-}
-
-/**
- * Scales limits to what one isolate allows by itself: rounded down, but never below what one request needs.
- * @param share above 0 and at most 1
- */
-export function scaleToLocalShare<C extends StoreCharge>(charge: C, share: number): C {
-  if (share === 1) return charge
-  const reserved = Math.floor(charge.reserved * share)
-  const part = (units: number) => Math.max(Math.floor(units * share), charge.cost + reserved)
-  const limits = charge.limits.map((each) => ({ ...each, limit: part(each.limit) }))
-  return { ...charge, limits, reserved, ...(charge.burst !== undefined && { burst: part(charge.burst) }) }
 }

@@ -1,18 +1,10 @@
 /** Opens the rules of a gateway, in its store. */
-import { StoreError } from '../../core/model/store.ts'
 import { createDigest } from '../../core/runtime/digest.ts'
-import type { Log } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'
-import {
-  type DocumentStore,
-  isSameVersion,
-  NO_DOCUMENT,
-  type StoredDocument,
-  updateDocument,
-  type VersionId,
-} from '../../core/store/documents.ts'
+import type { DocumentStore } from '../../core/store/documents.ts'
+import { copyDocuments } from './copied-documents.ts'
 import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
-import { PlaceCopy } from './place-copy.ts'
+import { LocationCopy } from './location-copy.ts'
 
 export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'auditLog'> {
   readonly backend: Pick<Backend, 'documents'>
@@ -37,67 +29,16 @@ export async function openRules(options: RulesOptions): Promise<LiveRulesEngine>
 }
 
 /** Only Workers have the Cache API. */
-function openCopy({ config, rules, now }: RulesOptions, documents: DocumentStore): PlaceCopy | undefined {
+function openCopy({ config, rules, now }: RulesOptions, documents: DocumentStore): LocationCopy | undefined {
   const { identitySecret, admin, redis, store, keyPrefix } = config
   const secret = identitySecret ?? admin?.token ?? redis?.token
   const { caches } = globalThis as { readonly caches?: CacheStorage }
   if (!caches || secret === undefined) return undefined
   const path = `/_sluice/${createDigest(secret)([store, redis?.url ?? '', formatRulesKey(keyPrefix)])}`
-  return new PlaceCopy({ documents, openCache: () => caches.open('sluice'), path, maxAgeMs: rules.refreshMs, now })
+  return new LocationCopy({ documents, openCache: () => caches.open('sluice'), path, maxAgeMs: rules.refreshMs, now })
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {
   const documents = await backend.documents(key)
   return mirror ? copyDocuments(documents, await mirror.documents(key), log) : documents
-}
-
-/**
- * Copies the newest version to another store, which has version numbers of its own. A writer waits for the copy; writes
- * of others, and failed copies, follow after a read. No copy replaces a newer version by an older one.
- */
-export function copyDocuments(documents: DocumentStore, copy: DocumentStore, log: Log): Required<DocumentStore> {
-  /** The newest version that is known here; undefined before the first reading. */
-  let newest: VersionId | undefined
-  let copied: VersionId | undefined
-
-  async function copyNewest(kept?: number): Promise<void> {
-    // If nothing was ever written here, the copy may be all there is.
-    if (!newest?.version) return
-    try {
-      let read: StoredDocument = NO_DOCUMENT
-      // What the copy holds is no newer than what is read after it.
-      const written = await updateDocument(copy, async (before) => {
-        read = (await documents.read()) ?? NO_DOCUMENT
-        const { text, actor, comment } = read
-        return read.version === 0 || before.text === text ? undefined : { text, actor, comment, kept }
-      })
-      if (read.version === 0 || written?.kind === 'conflict') return
-      newest = { version: read.version, id: read.id }
-      copied = newest
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error
-      log('warn', { event: 'rules_copy_failed', message: error.message })
-    }
-  }
-
-  return {
-    async read(known) {
-      const read = await documents.read(known)
-      if (read) newest = read
-      return read
-    },
-    async afterRead() {
-      if (!isSameVersion(newest, copied)) await copyNewest()
-    },
-    readVersion: (version) => documents.readVersion(version),
-    readHistory: () => documents.readHistory(),
-    async write(write) {
-      const written = await documents.write(write)
-      if (written.kind === 'written') {
-        newest = written
-        await copyNewest(write.kept)
-      }
-      return written
-    },
-  }
 }

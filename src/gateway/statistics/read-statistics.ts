@@ -1,15 +1,15 @@
 /** Reads the sums of a range of time. */
+
 import * as v from 'valibot'
 import {
   addTo,
   findPeriodStart,
-  NO_SKETCH,
   PERIOD_MS,
   type Period,
   type Resolution,
-  type Sketch,
   type StatisticsStore,
 } from '../../core/store/counters.ts'
+import { NO_SKETCH, type Sketch } from '../../core/store/sketches.ts'
 import { describe, units } from '../api/schema.ts'
 import { LATENCY_BOUNDS_MS, REFUSED_CALLERS, REFUSING_RULES, summarize, summaryEntries } from './metrics.ts'
 import { readRecent, recentSchema } from './recent.ts'

@@ -1,7 +1,9 @@
 /** The last refusals and failures, one by one: what they are stored as, and how they are read. */
+
 import * as v from 'valibot'
 import { isShared } from '../../core/model/identity-source.ts'
-import { NO_SKETCH, type Period, type Sketch } from '../../core/store/counters.ts'
+import type { Period } from '../../core/store/counters.ts'
+import { NO_SKETCH, type Sketch } from '../../core/store/sketches.ts'
 import type { Observed } from '../../http/response/exchange.ts'
 import { findStatus as findOwnStatus } from '../../http/response/refusal.ts'
 import { describe } from '../api/schema.ts'

@@ -1,5 +1,6 @@
+import { type Sketch, truncateSketch } from '../../core/store/sketches.ts'
+
 /** Counts the most frequent names in bounded space (Metwally et al. 2005). */
-import { type Sketch, truncateSketch } from '../../core/store/counters.ts'
 
 interface Item {
   readonly name: string

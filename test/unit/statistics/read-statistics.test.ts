@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { findQuantileMs } from '../../../dashboard/figures.ts'
-import type { Period, SketchItem, StatisticsStore } from '../../../src/core/store/counters.ts'
+import type { Period, StatisticsStore } from '../../../src/core/store/counters.ts'
 import { MemoryCounters } from '../../../src/core/store/memory/memory-tables.ts'
+import type { SketchItem } from '../../../src/core/store/sketches.ts'
 import {
   COUNT_NAMES,
   EVERYWHERE,

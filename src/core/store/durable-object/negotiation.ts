@@ -126,7 +126,7 @@ export class Negotiation {
   }
 
   #precedesNewIdentities(index: number): boolean {
-    return this.#request.charges.some((charge, place) => place > index && countsNewIdentities(charge))
+    return this.#request.charges.some((charge, at) => at > index && countsNewIdentities(charge))
   }
 
   #listVotes(): Evaluation[] {
@@ -144,7 +144,7 @@ export class Negotiation {
       const { key } = charge
       const reservation = { ...request, action, permits, charge, patienceMs: this.#patienceMs }
       if (this.isFinal || action === 'peek') return [{ index, key, message: reservation }]
-      const siblings = charges.filter((other, place) => place !== index && remembersGrants(other)).map(({ key }) => key)
+      const siblings = charges.filter((other, at) => at !== index && remembersGrants(other)).map(({ key }) => key)
       const shared = { id: this.#id, siblings, precedesNewIdentities: this.#precedesNewIdentities(index) }
       return [{ index, key, message: { ...reservation, shared } }]
     })

@@ -1,4 +1,5 @@
 /** Documents and statistics in Durable Objects. */
+
 import {
   addFlush,
   type Flush,
@@ -7,7 +8,6 @@ import {
   PERIOD_MS,
   type Period,
   type Resolution,
-  type Sketch,
   type StatisticsStore,
 } from '../counters.ts'
 import {
@@ -22,6 +22,7 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
+import type { Sketch } from '../sketches.ts'
 import { callObject, callWithin, hasTable, type ObjectDatabase, type ObjectNamespace, select } from './objects.ts'
 
 /** A table's method and its arguments, for an object that keeps a document or counts instead of one key's state. */

@@ -1,4 +1,5 @@
 /** Statistics in Redis. */
+
 import {
   addFlush,
   addTo,
@@ -8,13 +9,11 @@ import {
   PERIOD_MS,
   type Period,
   type Resolution,
-  readSketch,
   SKETCH_CAPACITY,
-  type Sketch,
   type StatisticsStore,
   TOTALS_KEPT_MS,
-  writeSketch,
 } from '../../counters.ts'
+import { readSketch, type Sketch, writeSketch } from '../../sketches.ts'
 import { createReplyError, RedisCalls, type RedisCallsOptions, toCount, toScript, toTexts } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
