@@ -3,7 +3,7 @@
  * @module sluice/outbound
  */
 export type { Clock } from './outbound/clock.ts'
-export type { HoldReason } from './outbound/gate.ts'
+export type { WaitReason } from './outbound/gate.ts'
 export type {
   ObservedCall,
   OutboundCall,

@@ -41,7 +41,7 @@ export const usage = defineCommand({
     return withOperator(context, options, 'counts', caller, async (operator) => {
       for (;;) {
         const answer = await operator.run(readUsage, { caller })
-        terminal.showAgain({ ...operator.place, ...answer }, () => formatUsage(answer, terminal))
+        terminal.showAgain({ ...operator.counterpart, ...answer }, () => formatUsage(answer, terminal))
         if (everyMs === undefined) return
         await sleep(everyMs, signal).catch(() => {})
         if (signal.aborted) return
@@ -82,7 +82,7 @@ export const reset = defineCommand({
         keys.size > 0 && (options.yes === true || (await terminal.confirm(question, 'Add --yes to reset them.')))
       if (isConfirmed) await operator.run(resetCounts, { caller, ...readBody(context, options) })
       const result = {
-        ...operator.place,
+        ...operator.counterpart,
         reset: isConfirmed,
         keys: [...keys.values()],
         skipped: [

@@ -79,6 +79,6 @@ function toCommandError(error: unknown): CommandError {
   if (error instanceof StoreError) return new CommandError(error.message, { exit: 'redis' })
   const { name = 'unknown', stack = '' } = error instanceof Error ? error : {}
   // Its message may hold anything, secrets included.
-  const place = /\n\s+at (.*)/.exec(stack)?.[1] ?? ''
-  return createBugError(`unexpected ${name} ${place}`.trim())
+  const frame = /\n\s+at (.*)/.exec(stack)?.[1] ?? ''
+  return createBugError(`unexpected ${name} ${frame}`.trim())
 }

@@ -90,7 +90,7 @@ async function show({ context: { terminal }, operator, words }: PoliciesTask): P
   const { deployed } = await operator.run(operations.policies)
   const source = rules.policies === undefined ? 'POLICIES' : 'rules'
   const result = {
-    ...operator.place,
+    ...operator.counterpart,
     ...revision,
     source,
     policies: rules.policies ?? deployed,
@@ -116,7 +116,7 @@ async function diff({ context, operator, words }: PoliciesTask): Promise<void> {
   const against = tablesIn(other === undefined ? newest : await readVersion(operator, other))
   // A file is compared as the next state, a version as the state before.
   const changes = isVersion ? diffPolicies(tables, against) : diffPolicies(against, tables)
-  const result = { ...operator.place, version: newest.version, changes }
+  const result = { ...operator.counterpart, version: newest.version, changes }
   context.terminal.show(result, () => formatChanges(changes).join('\n'))
 }
 
@@ -162,19 +162,19 @@ async function write(
   ]
   if (!yes) for (const line of lines) terminal.note(line)
   if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.'))) {
-    terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
+    terminal.show({ ...operator.counterpart, version, changed: false, changes }, () => 'nothing was written.')
     return
   }
   const expected = { expectedVersion: version, expectedId: id }
   const { version: written, changed } = await operator.run(operation, { ...input, ...expected })
   const end = changed ? `version ${written} at ${operator.name}` : `unchanged: version ${written}`
-  const result = { ...operator.place, version: written, changed, changes }
+  const result = { ...operator.counterpart, version: written, changed, changes }
   terminal.show(result, () => [...(yes ? lines : []), end].join('\n'))
 }
 
 async function listVersions({ context: { terminal }, operator }: PoliciesTask): Promise<void> {
   const { versions } = await operator.run(history.versions)
-  terminal.show({ ...operator.place, versions }, () =>
+  terminal.show({ ...operator.counterpart, versions }, () =>
     versions.length === 0 ? 'no rules yet' : terminal.formatTable(versions.map(toRow)),
   )
 }

@@ -111,7 +111,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
           const entries = rules[list]
           for (const doubt of listDoubts(isolate)) terminal.note(`note: ${doubt}`)
           const formatAll = () => (entries.length === 0 ? `no ${name}` : formatEntries(entries))
-          terminal.show({ ...operator.place, version, [list]: entries }, formatAll)
+          terminal.show({ ...operator.counterpart, version, [list]: entries }, formatAll)
           return
         }
         const answer = await operator.run(operation, { target, ...readBody(context, options) })
@@ -120,7 +120,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         const unchanged = options.remove ? 'there was no such rule' : 'unchanged'
         const what = changed ? `${options.remove ? 'removed: ' : ''}${rule}` : `${unchanged}: ${rule}`
         if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
-        terminal.show({ ...operator.place, ...answer }, () => {
+        terminal.show({ ...operator.counterpart, ...answer }, () => {
           const head = `${what} (version ${version} at ${operator.name})`
           if (!entry) return head
           return `${changed ? `${head}\n` : ''}${formatEntries([entry as Entries[List]])}`

@@ -24,7 +24,7 @@ import { connect } from './redis/connection.ts'
 import { openDatabases } from './redis/open-database.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
-import { withoutPlaces } from './worker-config.ts'
+import { withoutPositions } from './worker-config.ts'
 
 const PORT = 8788
 /** A connection to Redis that is silent for so long is made anew. */
@@ -125,7 +125,7 @@ export const serve = defineCommand({
       const serveRateLimits = await loadRateLimits(options, cwd, (text) => terminal.note(text))
       const isRemote = connections.length > 0
       const gateway = await createGateway(
-        { ...withoutPlaces(settings), UPSTREAM: upstream },
+        { ...withoutPositions(settings), UPSTREAM: upstream },
         {
           open: (config, now) =>
             isRemote ? openDatabases(connections, config, config.storeTimeoutMs) : openMemoryBackend(now),
@@ -145,9 +145,9 @@ export const serve = defineCommand({
       })
       const { port: bound } = server.address() as AddressInfo
       const shown = host.includes(':') ? `[${host}]` : host
-      const place = connections.map(({ name }) => name).join(', ') || 'this process alone'
+      const counting = connections.map(({ name }) => name).join(', ') || 'this process alone'
       const grpc = grpcServer ? ` and grpc://${shown}:${grpcServer.port}` : ''
-      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
+      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${counting}`)
       await ended
       await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'

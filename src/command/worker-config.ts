@@ -20,11 +20,11 @@ export function loadWorkerConfig(settings: Settings): Config {
 
 export function toEnvironment(settings: Settings): Environment {
   // Counters can be read despite a wrong upstream; and --redis may be combined with a token alone.
-  return { ...withKnownKeys(withoutPlaces(settings)), UPSTREAM: { fetch() {} } }
+  return { ...withKnownKeys(withoutPositions(settings)), UPSTREAM: { fetch() {} } }
 }
 
 /** The variables but for those of upstream and stores. */
-export function withoutPlaces({ variables }: Settings): Environment {
+export function withoutPositions({ variables }: Settings): Environment {
   return Object.fromEntries(Object.entries(variables).filter(([name]) => !PLACES.includes(name)))
 }
 

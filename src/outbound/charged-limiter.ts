@@ -1,7 +1,7 @@
 /** The limiter of a resource, and what it has refused. */
 import type { LimiterDecision } from '../library/decision.ts'
 import type { Clock } from './clock.ts'
-import type { Hold } from './gate.ts'
+import type { CallWait } from './gate.ts'
 import type { OutboundDecision } from './options.ts'
 import type { OwnLimiter } from './own-limits.ts'
 
@@ -27,7 +27,7 @@ export class ChargedLimiter {
   }
 
   /** A call of less cost than one that was refused need not wait as long. */
-  findHold(cost: number, nowMs: number): Hold | undefined {
+  findWait(cost: number, nowMs: number): CallWait | undefined {
     const { untilMs, cost: refusedCost } = this.#refused
     return cost < refusedCost || untilMs <= nowMs ? undefined : { untilMs, reason: 'limiter' }
   }

@@ -8,12 +8,12 @@ import { LearnedLimit } from './reported-limit.ts'
 import { type SentCall, SentCalls } from './sent-calls.ts'
 
 /** Why calls wait: `start` is for an answer of a server of which nothing is known. */
-export type HoldReason = 'limiter' | 'start' | 'refusal' | 'report'
+export type WaitReason = 'limiter' | 'start' | 'refusal' | 'report'
 
-export interface Hold {
+export interface CallWait {
   /** The clock ends it then; an answer may end it before. */
   readonly untilMs: number
-  readonly reason: HoldReason
+  readonly reason: WaitReason
 }
 
 export interface GateOptions {
@@ -58,7 +58,7 @@ export class Gate {
   }
 
   /** @returns undefined if a call may start now */
-  findHold(cost: number, nowMs: number): Hold | undefined {
+  findWait(cost: number, nowMs: number): CallWait | undefined {
     const releasedMs = this.#releaseOld(nowMs)
     const startMs = this.#recent.size >= Math.floor(this.#maxRecent) ? releasedMs : 0
     const refusedMs = Math.max(this.pausedUntilMs, this.#pace.findStartMs(cost, nowMs))

@@ -1,6 +1,6 @@
 /** The calls to one resource, apart by what the server names its limits for, and the gates that they pass. */
 import { CallQueue, type QueuedCall } from './call-queue.ts'
-import { Gate, type GateOptions, type Hold } from './gate.ts'
+import { type CallWait, Gate, type GateOptions } from './gate.ts'
 import type { Report } from './read-limits.ts'
 import type { SentCall } from './sent-calls.ts'
 import { ServerResources } from './server-resources.ts'
@@ -65,9 +65,9 @@ export class Lanes<Call extends QueuedCall & { readonly route: string; lane: Lan
     return this.#get(this.#names.find(route))
   }
 
-  findHold({ gate }: Lane<Call>, cost: number, nowMs: number): Hold | undefined {
-    const first = this.#gate.findHold(cost, nowMs)
-    const second = gate?.findHold(cost, nowMs)
+  findWait({ gate }: Lane<Call>, cost: number, nowMs: number): CallWait | undefined {
+    const first = this.#gate.findWait(cost, nowMs)
+    const second = gate?.findWait(cost, nowMs)
     return first && second && first.untilMs < second.untilMs ? second : (first ?? second)
   }
 

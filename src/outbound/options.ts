@@ -13,7 +13,7 @@ import {
 import { MAX_COST, OptionError } from '../core/options/option-error.ts'
 import type { LimiterDecision } from '../library/decision.ts'
 import type { Clock } from './clock.ts'
-import type { HoldReason } from './gate.ts'
+import type { WaitReason } from './gate.ts'
 import type { ServerLimit } from './read-limits.ts'
 
 /** The part of a limiter that outbound calls need: `createLimiter()` makes one. */
@@ -131,7 +131,7 @@ export interface OutboundCall {
 export interface OutboundWait {
   readonly resource: string
   /** The limiter, a refusal, or what the server reported. */
-  readonly reason: HoldReason
+  readonly reason: WaitReason
   /** Milliseconds until the next call, as far as is known. */
   readonly waitMs: number
   /** Calls that wait. */

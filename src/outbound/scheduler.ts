@@ -3,7 +3,7 @@ import { PRIORITIES } from '../core/model/policy.ts'
 import { addAbortListener } from '../core/runtime/sleep.ts'
 import { ChargedLimiter } from './charged-limiter.ts'
 import type { Clock } from './clock.ts'
-import type { Hold } from './gate.ts'
+import type { CallWait } from './gate.ts'
 import { type Answer, type Lane, Lanes, type StartedCall } from './lanes.ts'
 import type {
   CallSettings,
@@ -104,8 +104,8 @@ export class Scheduler {
 
   /** Checks if the call may start before its deadline, as far as is known. */
   isInTime(call: Call): boolean {
-    const hold = this.#findHold(this.#lanes.find(call.route), call)
-    return (hold?.untilMs ?? 0) <= call.dueMs
+    const wait = this.#findWait(this.#lanes.find(call.route), call)
+    return (wait?.untilMs ?? 0) <= call.dueMs
   }
 
   /** @throws {OutboundError} @throws the reason of the signal; the errors of the limiter and of the call */
@@ -141,7 +141,7 @@ export class Scheduler {
     const isFirst = this.#waiting === 0 && !this.#isAdvancing && this.#inFlight.size < this.#options.concurrency
     if (!isFirst || findAborted(call)) return undefined
     const lane = this.#lanes.find(call.route)
-    if (this.#findHold(lane, call)) return undefined
+    if (this.#findWait(lane, call)) return undefined
     const decision = this.#limiter?.takeNow(call.cost)
     return this.#limiter && !decision ? undefined : this.#start(call, lane, decision)
   }
@@ -187,7 +187,7 @@ export class Scheduler {
       lane.queue.add(waiting)
       if (++this.#waiting > this.#options.maxQueued) this.#refuseLeastImportant()
       void this.#advance()
-      if (lane.queue.has(waiting)) this.#refuseLate([waiting], this.#findHold(lane, waiting))
+      if (lane.queue.has(waiting)) this.#refuseLate([waiting], this.#findWait(lane, waiting))
     })
   }
 
@@ -200,7 +200,7 @@ export class Scheduler {
       const decision = this.#limiter && (await this.#take(this.#limiter, next))
       if (!this.#limiter || decision) this.#startNext(next, decision)
       // Its deadline may have passed while the limiter was called.
-      else this.#refuseLate([next], this.#findHold(next.lane, next))
+      else this.#refuseLate([next], this.#findWait(next.lane, next))
     }
     this.#isAdvancing = false
   }
@@ -208,23 +208,23 @@ export class Scheduler {
   /** @returns undefined if all have to wait: until the timer, or an answer */
   #findNext(): WaitingCall | undefined {
     let next: WaitingCall | undefined
-    let first: Hold | undefined
+    let first: CallWait | undefined
     if (this.#inFlight.size >= this.#options.concurrency) return undefined
     for (const lane of this.#lanes) {
       const { head } = lane.queue
       if (!head) continue
-      const hold = this.#findHold(lane, head)
-      if (!hold) next = next && comparePriority(next, head) <= 0 ? next : head
-      else if (!first || hold.untilMs < first.untilMs) first = hold
-      if (!hold || hold.untilMs <= lane.checkedMs) continue
-      lane.checkedMs = hold.untilMs
-      this.#refuseLate(lane.queue, hold)
+      const wait = this.#findWait(lane, head)
+      if (!wait) next = next && comparePriority(next, head) <= 0 ? next : head
+      else if (!first || wait.untilMs < first.untilMs) first = wait
+      if (!wait || wait.untilMs <= lane.checkedMs) continue
+      lane.checkedMs = wait.untilMs
+      this.#refuseLate(lane.queue, wait)
     }
     if (!next && first && this.#waiting > 0) this.#waitUntil(first)
     return next
   }
 
-  #waitUntil({ untilMs, reason }: Hold): void {
+  #waitUntil({ untilMs, reason }: CallWait): void {
     const { onWait, resource } = this.#options
     const waitMs = untilMs - this.#clock.now()
     this.#stopTimer?.()
@@ -252,7 +252,7 @@ export class Scheduler {
     const { lane } = call
     const next = lane.queue.has(call) ? call : lane.queue.head
     // A pause may have begun while the limiter was called.
-    if (next?.cost !== call.cost || this.#lanes.findHold(lane, next.cost, this.#clock.now())) return
+    if (next?.cost !== call.cost || this.#lanes.findWait(lane, next.cost, this.#clock.now())) return
     lane.queue.take(next)
     this.#waiting--
     next.leave()
@@ -271,11 +271,11 @@ export class Scheduler {
     if (this.#waiting > 0) void this.#advance()
   }
 
-  #findHold(lane: Lane<WaitingCall>, { cost }: Call): Hold | undefined {
+  #findWait(lane: Lane<WaitingCall>, { cost }: Call): CallWait | undefined {
     const nowMs = this.#clock.now()
-    const hold = this.#lanes.findHold(lane, cost, nowMs)
-    const ofLimiter = this.#limiter?.findHold(cost, nowMs)
-    return ofLimiter && ofLimiter.untilMs > (hold?.untilMs ?? 0) ? ofLimiter : hold
+    const wait = this.#lanes.findWait(lane, cost, nowMs)
+    const ofLimiter = this.#limiter?.findWait(cost, nowMs)
+    return ofLimiter && ofLimiter.untilMs > (wait?.untilMs ?? 0) ? ofLimiter : wait
   }
 
   #expire(call: WaitingCall): void {
@@ -285,11 +285,11 @@ export class Scheduler {
   }
 
   /** Refuses calls whose deadline ends before they may start. */
-  #refuseLate(calls: Iterable<WaitingCall>, hold: Hold | undefined): void {
+  #refuseLate(calls: Iterable<WaitingCall>, wait: CallWait | undefined): void {
     // An answer may end it at any time.
-    if (!hold || hold.reason === 'start') return
-    const retryAfterMs = hold.untilMs - this.#clock.now()
-    for (const call of calls) if (call.dueMs < hold.untilMs) this.#refuse(call, this.#createTooLongError(retryAfterMs))
+    if (!wait || wait.reason === 'start') return
+    const retryAfterMs = wait.untilMs - this.#clock.now()
+    for (const call of calls) if (call.dueMs < wait.untilMs) this.#refuse(call, this.#createTooLongError(retryAfterMs))
   }
 
   #refuseLeastImportant(): void {

@@ -388,7 +388,7 @@ describe('readMethods()', () => {
   }
 })
 
-describe('readPlaces()', () => {
+describe('readPart()', () => {
   const type = fc.constantFrom(
     'application/x-www-form-urlencoded',
     'Application/X-WWW-Form-URLEncoded; charset=UTF-8',
@@ -402,7 +402,7 @@ describe('readPlaces()', () => {
   )
 
   fuzz(
-    'readPlaces() answers what the form holds, or nothing, and leaves the body as it was',
+    'readPart() answers what the form holds, or nothing, and leaves the body as it was',
     150,
     fc.asyncProperty(type, body, async (type, body) => {
       const headers = { 'Content-Type': type }

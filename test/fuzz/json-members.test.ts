@@ -52,7 +52,7 @@ function find(written: Value | undefined, path: readonly string[], choose: Choos
 }
 
 fuzz(
-  'readPlaces() and four parsers find the same, or it finds none',
+  'readPart() and four parsers find the same, or it finds none',
   500,
   fc.asyncProperty(
     value,

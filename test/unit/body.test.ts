@@ -37,7 +37,7 @@ test.each([
   ['{"a/b":{"~":"X"}}', '/a~1b/~0', '=X'],
   ['{"":{"":"X"}}', '//', '=X'],
   ['{"__proto__":{"id":"X"}}', '/__proto__/id', '=X'],
-])('readPlaces() reads %j by %j as %j', async (body, pointer, expected) => {
+])('readPart() reads %j by %j as %j', async (body, pointer, expected) => {
   expect(await read(body, pointer)).toBe(expected)
 })
 
@@ -53,7 +53,7 @@ test.each([
   ['{"ids":{"1":"X"}}', '/ids/0'],
   ['"X"', '/id'],
   ['', '/id'],
-])('readPlaces() finds nothing in %j by %j', async (body, pointer) => {
+])('readPart() finds nothing in %j by %j', async (body, pointer) => {
   expect(await read(body, pointer)).toBe('none')
 })
 
@@ -69,11 +69,11 @@ test.each([
   ...['\ufeff{"id":"X"}', 'id=X', '{"id":NaN}', '{"id":"\ufffd"}', '{"id":"X\u0000"}'],
   `{"id":"X","a":"${'x'.repeat(262_144)}"}`,
   `{"id":"X","a":[${'1,'.repeat(20_000)}1]}`,
-])('readPlaces() takes %j for no identity', async (body) => {
+])('readPart() takes %j for no identity', async (body) => {
   expect(await read(body)).toBe('ambiguous')
 })
 
-test('readPlaces() looks at every object on the way', async () => {
+test('readPart() looks at every object on the way', async () => {
   expect(await read('{"user":{"id":"X"},"user":{"id":"Y"}}', '/user/id')).toBe('ambiguous')
   expect(await read('{"user":{"id":"X"},"User":{}}', '/user/id')).toBe('ambiguous')
   expect(await read('{"a":1,"a":2,"user":{"id":"X","b":1,"b":2}}', '/user/id')).toBe('=X')
@@ -90,11 +90,11 @@ test.each([
   ['application/json; charset=utf-7', 'ambiguous'],
   ['application/json; charset = utf-8', 'ambiguous'],
   ['application/json; charset=utf-8; charset=utf-7', 'ambiguous'],
-])('readPlaces() reads a body of type %j as %j', async (type, expected) => {
+])('readPart() reads a body of type %j as %j', async (type, expected) => {
   expect(await read('{"id":"X"}', '/id', { 'Content-Type': type })).toBe(expected)
 })
 
-test('readPlaces() reads neither what is encoded nor what is not in UTF-8', async () => {
+test('readPart() reads neither what is encoded nor what is not in UTF-8', async () => {
   for (const coding of ['gzip', 'identity']) {
     expect(await read('{"id":"X"}', '/id', { 'Content-Encoding': coding })).toBe('ambiguous')
   }
@@ -105,7 +105,7 @@ test('readPlaces() reads neither what is encoded nor what is not in UTF-8', asyn
   expect(await read(undefined)).toBe('none')
 })
 
-test('readPlaces() reads a long prompt, also after a form was looked for', async () => {
+test('readPart() reads a long prompt, also after a form was looked for', async () => {
   const body = JSON.stringify({ messages: [{ content: 'a "word", '.repeat(9_000) }], model: 'X' })
   expect(await read(body, '/model')).toBe('=X')
   const request = new Request('https://gateway.example/', {
@@ -118,12 +118,12 @@ test('readPlaces() reads a long prompt, also after a form was looked for', async
   expect(await request.text()).toBe(body)
 })
 
-test('readPlaces() bears any depth', async () => {
+test('readPart() bears any depth', async () => {
   const deep = `${'['.repeat(4_000)}${']'.repeat(4_000)}`
   expect(await read(`{"a":${deep},"id":"X"}`)).toBe('=X')
 })
 
-test('readPlaces() goes by what the application has parsed', async () => {
+test('readPart() goes by what the application has parsed', async () => {
   const parsed = (parsedBody: unknown) =>
     readPlace('json', { method: 'POST', headers: new Headers(), parsedBody } as unknown as ReceivedRequest, [
       'user',
@@ -137,7 +137,7 @@ test('readPlaces() goes by what the application has parsed', async () => {
   expect(await parsed(null)).toEqual({ kind: 'ambiguous' })
 })
 
-test('readPlaces() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
+test('readPart() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
   const body = new TextEncoder().encode(`caller=${'x'.repeat(9_000)}`)
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
   const stream = new ReadableStream({
@@ -179,7 +179,7 @@ test.each([
   [`text/plain, ${FORM}`, 'ambiguous'],
   ['multipart/form-data; boundary=x', 'ambiguous'],
   ['', 'ambiguous'],
-])('readPlaces() reads a form of type "%s" as %s', async (type, expected) => {
+])('readPart() reads a form of type "%s" as %s', async (type, expected) => {
   expect(await readField('a=1&caller=X', { 'Content-Type': type })).toBe(expected)
   expect(await readField('a=1&caller=X', { 'Content-Type': type }, 'PUT')).toBe(expected)
 })
@@ -190,7 +190,7 @@ test.each([
   ['application/vnd.api+json', '{"data":{"caller":"X"}}'],
   ['image/png', '\x89PNG'],
   ['application/octet-stream', 'x=y'],
-])('readPlaces() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
+])('readPart() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
   expect(await readField(body, { 'Content-Type': type })).toBe('none')
 })
 
@@ -216,13 +216,13 @@ test.each([
   }
 })
 
-test('readPlaces() does not read what only an API can decode', async () => {
+test('readPart() does not read what only an API can decode', async () => {
   for (const coding of ['gzip', 'br', 'identity']) {
     expect(await readField('caller=X', { 'Content-Type': FORM, 'Content-Encoding': coding })).toBe('ambiguous')
   }
 })
 
-test('readPlaces() finds nothing where there is no body, and nothing under another name', async () => {
+test('readPart() finds nothing where there is no body, and nothing under another name', async () => {
   expect(await readField(undefined, { 'Content-Type': FORM }, 'GET')).toBe('none')
   expect(await readField('b=1', { 'Content-Type': FORM })).toBe('none')
   expect(await readField('\ufeffcaller=X', { 'Content-Type': FORM })).toBe('ambiguous')
@@ -236,7 +236,7 @@ test.each([
   ['?caller[]=X', FORM, 'caller=X', 'ambiguous'],
   ['?other=Y', FORM, 'caller=X', '=X'],
   ['', JSON_TYPE, '{"caller":"X"}', 'ambiguous'],
-])('readPlaces() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
+])('readPart() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
   const headers = { 'Content-Type': type }
   const request = new Request(`https://gateway.example/${query}`, { method: 'POST', headers, body })
   const found = await readPlace('form', request, 'caller')
@@ -254,7 +254,7 @@ test.each([
   ['?caller=X', JSON_TYPE, '{"Caller":"Y"}', 'ambiguous'],
   ['?caller=X', 'multipart/form-data; boundary=b', '--b--', 'ambiguous'],
   ['?caller=X', 'image/png', '\x89PNG', '=X'],
-])('readPlaces() merges %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
+])('readPart() merges %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
   const headers = { 'Content-Type': type }
   const request = new Request(`https://gateway.example/${query}`, { method: 'POST', headers, body })
   const found = await readPlace('query', request, 'caller', true)

@@ -10,7 +10,7 @@ import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import type { Rules } from '../../src/gateway/rules/document.ts'
 import { withEntry, withoutEntry } from '../../src/gateway/rules/edit-rules.ts'
 import { LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
-import { PlaceCopy } from '../../src/gateway/rules/place-copy.ts'
+import { LocationCopy } from '../../src/gateway/rules/location-copy.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 import { createSettlement } from '../../src/http/request/settlement.ts'
@@ -70,7 +70,7 @@ class Site {
     }
     const shared = { openCache: async () => cache, path: '/_sluice/secret', maxAgeMs: REFRESH_MS }
     this.limiter = new LiveRulesEngine({
-      copy: hasCache ? new PlaceCopy({ documents, now, ...shared }) : undefined,
+      copy: hasCache ? new LocationCopy({ documents, now, ...shared }) : undefined,
       readClaim: undefined,
       auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },

@@ -15,7 +15,7 @@ const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k
 
 export interface Operator {
   readonly name: string
-  readonly place: { readonly redis: string } | { readonly gateway: string }
+  readonly counterpart: { readonly redis: string } | { readonly gateway: string }
   run<Answer>(operation: Operation<unknown, Answer>, input?: object): Promise<Answer>
 }
 
@@ -23,7 +23,7 @@ export interface Operator {
 export type ProblemBody = Pick<Problem, 'code' | 'status' | 'detail'> & { readonly pointer?: string }
 
 /** The admin API of a gateway, or that of this process over a database. */
-export interface AdminApi extends Pick<Operator, 'name' | 'place'> {
+export interface AdminApi extends Pick<Operator, 'name' | 'counterpart'> {
   readonly origin: string
   readonly token: string
   readonly fetch: (request: Request) => Promise<Response>
@@ -31,10 +31,10 @@ export interface AdminApi extends Pick<Operator, 'name' | 'place'> {
   readonly explain: (response: Response, problem: ProblemBody | undefined) => CommandError
 }
 
-export function createOperator({ name, place, origin, token, fetch, explain }: AdminApi): Operator {
+export function createOperator({ name, counterpart, origin, token, fetch, explain }: AdminApi): Operator {
   return {
     name,
-    place,
+    counterpart,
     async run<Answer>({ method, path, answer }: Operation<unknown, Answer>, input: object = {}) {
       const isPost = method === 'POST'
       const url = new URL(`/_sluice/admin${path}`, origin)

@@ -16,7 +16,7 @@ export async function operateOverDatabase(connections: readonly Connection[], en
   const name = connections.map((connection) => connection.name).join(', ')
   return createOperator({
     name,
-    place: { redis: name },
+    counterpart: { redis: name },
     origin: 'http://localhost',
     token,
     explain,

@@ -19,7 +19,7 @@ export function operateOverGateway(gateway: string, token: unknown, signal: Abor
   readVariables({ ADMIN_TOKEN: token })
   return createOperator({
     name: host,
-    place: { gateway: host },
+    counterpart: { gateway: host },
     origin,
     token,
     explain: (response, problem) => explainRefusal(host, response, problem),

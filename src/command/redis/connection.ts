@@ -172,13 +172,13 @@ async function connectOverSentinels(url: SentinelUrl, { silenceMs, onAway }: Pat
       await tryToConnect().catch(() => {})
     }
   }
-  const places = sentinels.map(({ host, port }) => `${host}:${port}`).join()
+  const addresses = sentinels.map(({ host, port }) => `${host}:${port}`).join()
   const tcp: TcpConnection = {
     client,
     connecting: tryToConnect(),
     sendCommand: (command, typed) => client.sendCommand(false, command, typed),
-    name: `${master} of ${places}`,
-    database: `${places}/${master}/${database}`,
+    name: `${master} of ${addresses}`,
+    database: `${addresses}/${master}/${database}`,
     secrets: [credentials.password, sentinelCredentials.password].filter((text) => text !== undefined),
     async close() {
       isClosed = true

@@ -1,11 +1,11 @@
-/** Names the place of a setting, for messages. */
+/** Names the position of a setting, for messages. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { readDeployedTables } from '../../gateway/rules/rule-policies.ts'
 import type { DevVars, Settings } from './settings.ts'
-import { locateOffset, type Part, type Path, type Place } from './wrangler-file.ts'
+import { locateOffset, type Part, type Path, type Position } from './wrangler-file.ts'
 
-/** A place in a file, the name of a file, or a text such as "X of the shell". */
-export type Location = Place | string | undefined
+/** A position in a file, the name of a file, or a text such as "X of the shell". */
+export type Location = Position | string | undefined
 
 /** Locates the value of a variable, by what sets it. @param path of a value below it */
 export function locate(
@@ -34,7 +34,7 @@ export function locatePolicy(settings: Settings, { name }: RequestPolicy, key = 
 }
 
 /** The last line that sets a variable counts. */
-function locateInDevVars({ file, text }: DevVars, name: string): Place | undefined {
+function locateInDevVars({ file, text }: DevVars, name: string): Position | undefined {
   const last = [...text.matchAll(new RegExp(`^[ \\t]*(?:export[ \\t]+)?${name}(?![\\w.-])`, 'gm'))].at(-1)
   return last && locateOffset(file, text, last.index + last[0].length - name.length)
 }

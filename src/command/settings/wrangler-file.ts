@@ -1,16 +1,16 @@
-/** Reads Wrangler's file, in TOML or JSON, with the places of its settings. */
+/** Reads Wrangler's file, in TOML or JSON, with the positions of its settings. */
 import { getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { type AST, getStaticTOMLValue, parseTOML, ParseError as TomlError } from 'toml-eslint-parser'
 import { CommandError } from '../command-error.ts'
 
-/** A place in a file; lines and columns count from 1. */
-export interface Place {
+/** A position in a file; lines and columns count from 1. */
+export interface Position {
   readonly file: string
   readonly line: number
   readonly column: number
 }
 
-export function locateOffset(file: string, text: string, offset: number): Place {
+export function locateOffset(file: string, text: string, offset: number): Position {
   const before = text.slice(0, offset).split('\n')
   return { file, line: before.length, column: (before.at(-1) ?? '').length + 1 }
 }
@@ -31,7 +31,7 @@ interface FileEntry {
   readonly content?: number | undefined
 }
 
-/** A file of TOML or JSON, such as Wrangler's, with the place of each value, also within JSON in a string. */
+/** A file of TOML or JSON, such as Wrangler's, with the position of each value, also within JSON in a string. */
 export class WranglerFile {
   readonly name: string
   readonly #text: string
@@ -39,7 +39,7 @@ export class WranglerFile {
   /** Keys are paths, as JSON. */
   readonly #entries = new Map<string, FileEntry>()
 
-  /** @param name for messages @param isJson TOML if not @throws {CommandError} with the place of a mistake */
+  /** @param name for messages @param isJson TOML if not @throws {CommandError} with the position of a mistake */
   constructor(name: string, text: string, isJson: boolean) {
     this.name = name
     this.#text = text
@@ -59,7 +59,7 @@ export class WranglerFile {
   }
 
   /** Locates a part of the entry at the end of the path, else of the nearest one above it; else the file. */
-  locate(path: Path, part: Part = 'value'): Place | string {
+  locate(path: Path, part: Part = 'value'): Position | string {
     const entry = path
       .map((_, index) => this.#entries.get(JSON.stringify(path.slice(0, path.length - index))))
       .find((each) => each !== undefined)
@@ -155,6 +155,6 @@ function formatJsonError({ error }: ParseError): string {
     .toLowerCase()
 }
 
-function createError({ file, line, column }: Place, message: string): CommandError {
+function createError({ file, line, column }: Position, message: string): CommandError {
   return new CommandError(`${file}:${line}:${column}: ${message}`)
 }

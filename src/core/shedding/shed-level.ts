@@ -26,8 +26,8 @@ export interface LoadSignals {
 
 /** Signals are read once in such a time. */
 export const TICK_MS = 250
-const FIRST_HOLD_MS = 5_000
-const MAX_HOLD_MS = 80_000
+const FIRST_KEEP_MS = 5_000
+const MAX_KEEP_MS = 80_000
 const STEP_UP = 0.03
 const MAX_STEP_UP = 0.1
 const STEP_DOWN = 0.005
@@ -60,7 +60,7 @@ export class ShedLevel {
   #fallingTicks = 0
   #wellSinceMs = 0
   /** Milliseconds of health before the level falls. */
-  #holdMs = FIRST_HOLD_MS
+  #keepMs = FIRST_KEEP_MS
   /** The demand when there was last pressure. */
   #pressedDemand = 0
 
@@ -94,7 +94,7 @@ export class ShedLevel {
 
   #raise({ demand }: LoadSignals, nowMs: number): void {
     // A fall has brought the queue back.
-    if (this.#fallingTicks > 0 && this.level > 0) this.#holdMs = Math.min(MAX_HOLD_MS, this.#holdMs * 2)
+    if (this.#fallingTicks > 0 && this.level > 0) this.#keepMs = Math.min(MAX_KEEP_MS, this.#keepMs * 2)
     this.level = Math.min(2, this.level + Math.min(MAX_STEP_UP, STEP_UP * 2 ** this.#pressedTicks))
     this.#pressedTicks++
     this.#fallingTicks = 0
@@ -103,10 +103,10 @@ export class ShedLevel {
   }
 
   #lower({ inFlight, latencyMs, demand }: LoadSignals, dueMs: number, nowMs: number): void {
-    if (demand <= RELIEF_SHARE * this.#pressedDemand) this.#holdMs = FIRST_HOLD_MS
+    if (demand <= RELIEF_SHARE * this.#pressedDemand) this.#keepMs = FIRST_KEEP_MS
     // Once a fall has brought the queue back, the next steps down stay small.
-    const growth = this.#holdMs === FIRST_HOLD_MS ? STEP_DOWN_GROWTH : 1
-    const fallsAtMs = Math.max(dueMs, this.#wellSinceMs + this.#holdMs)
+    const growth = this.#keepMs === FIRST_KEEP_MS ? STEP_DOWN_GROWTH : 1
+    const fallsAtMs = Math.max(dueMs, this.#wellSinceMs + this.#keepMs)
     for (let atMs = fallsAtMs; atMs <= nowMs && this.level > 0; atMs += TICK_MS) {
       this.level = Math.max(0, this.level - Math.min(MAX_STEP_DOWN, STEP_DOWN * growth ** this.#fallingTicks))
       this.#fallingTicks++
@@ -114,7 +114,7 @@ export class ShedLevel {
     this.#pressedTicks = 0
     // Load while requests are shed, or while a queue drains, is not usual.
     if (this.level > 0) return
-    this.#holdMs = FIRST_HOLD_MS
+    this.#keepMs = FIRST_KEEP_MS
     if (latencyMs === undefined) return
     this.#usualInFlight = updateAverage(this.#usualInFlight, inFlight, BASELINE_WEIGHT)
     this.#usualLatencyMs = updateAverage(this.#usualLatencyMs, latencyMs, BASELINE_WEIGHT)

@@ -13,7 +13,7 @@ const epochMs = describe(v.number(), 'Milliseconds since the Unix epoch.')
 const nullableText = v.nullable(v.string())
 const nullableNumber = v.nullable(v.number())
 
-const place = {
+const reachability = {
   reachable: v.nullable(v.boolean()),
   rttMs: describe(nullableNumber, 'How long it took to answer; null if it did not.'),
   circuit: describe(
@@ -33,9 +33,9 @@ export const status = v.strictObject({
       '`slow`: a decision has no answer in time. `failing`: it answers, but decisions have failed, and are made without it.',
     ),
     timeoutMs: describe(units, 'Deadline of a decision.'),
-    ...place,
+    ...reachability,
     shards: describe(
-      v.optional(v.record(v.string(), v.strictObject(place))),
+      v.optional(v.record(v.string(), v.strictObject(reachability))),
       'Each of several databases, by its name.',
     ),
     layout: describe(

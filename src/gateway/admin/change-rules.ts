@@ -43,7 +43,7 @@ export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminCo
 /**
  * Changes the newest rules; where the store has lost them, those that this isolate still enforces.
  * @param mustFit policies and overrides have to fit together; a block does not wait for that
- * @param locate finds the place in the body of what stands at a place in the rules
+ * @param locate finds the path in the body of what stands at a path in the rules
  */
 export async function changeRules(
   context: AdminContext,
@@ -70,8 +70,8 @@ export async function changeRules(
       if (LONE_SURROGATE.test(text)) throw new OptionError(RULES, 'text without half characters', HIDDEN)
       return text === JSON.stringify(old) && !lost ? undefined : { text, actor, comment }
     } catch (error) {
-      const place = error instanceof OptionError && locate(error.path, rules)
-      throw place ? toInputError(error, place) : toRulesError(error)
+      const path = error instanceof OptionError && locate(error.path, rules)
+      throw path ? toInputError(error, path) : toRulesError(error)
     }
   })
   if (!written) return { edited: { version: known, changed: false }, rules }
@@ -99,9 +99,9 @@ function createConflict(version: number): OperationError {
   return new OperationError('version_conflict', 409, detail, { extensions: { version } })
 }
 
-/** Describes a mistake at its place in the body, wherever it is in the rules. */
-export function toInputError({ message }: OptionError, place: readonly string[]): InputError {
-  return new InputError(place, message.replace(/^[^:]*: /, ''))
+/** Describes a mistake at its path in the body, wherever it is in the rules. */
+export function toInputError({ message }: OptionError, path: readonly string[]): InputError {
+  return new InputError(path, message.replace(/^[^:]*: /, ''))
 }
 
 /** Describes invalid rules to an operator. They name callers by their digests only. */

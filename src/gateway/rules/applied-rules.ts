@@ -48,7 +48,7 @@ export function applyRules(
   const { policies, edition, limiter } = isUnchanged ? before : (createOwn() ?? applyNoRules(options))
   const misfits = findMisfits(rules, policies)
   if (misfits[0]) {
-    const first = readPlace(misfits[0].message)
+    const first = readPath(misfits[0].message)
     log('warn', { event: 'overrides_ignored', version: newest.version, count: misfits.length, first })
   }
   const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
@@ -70,6 +70,6 @@ function createLimiter(
 }
 
 /** Cuts off what the document says, which may be about callers. */
-export function readPlace(message: string): string | undefined {
+export function readPath(message: string): string | undefined {
   return message.split(': expected', 1)[0]
 }

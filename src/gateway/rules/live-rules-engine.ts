@@ -13,15 +13,15 @@ import {
 import type { Exchange } from '../../http/request/received-request.ts'
 import type { DecideOptions, RequestLimiter } from '../../http/request/request-limiter.ts'
 import type { ActiveRules, RulesState } from './active-rules.ts'
-import { type AppliedRules, type AppliedRulesOptions, applyNoRules, applyRules, readPlace } from './applied-rules.ts'
+import { type AppliedRules, type AppliedRulesOptions, applyNoRules, applyRules, readPath } from './applied-rules.ts'
 import { NO_RULES, parseRules } from './document.ts'
-import type { PlaceCopy, RulesReading } from './place-copy.ts'
+import type { LocationCopy, RulesReading } from './location-copy.ts'
 
 export interface LiveRulesEngineOptions extends AppliedRulesOptions {
   readonly documents: DocumentStore
   readonly auditLog: DocumentStore
-  /** Undefined where nothing is shared by the isolates of a place. */
-  readonly copy?: PlaceCopy | undefined
+  /** Undefined where nothing is shared by the isolates of a location. */
+  readonly copy?: LocationCopy | undefined
   readonly now: () => number
 }
 
@@ -188,8 +188,8 @@ export class LiveRulesEngine {
       // No request fails because of what operators have written, even by a mistake of ours.
       const problem = error instanceof OptionError ? error.message : 'they could not be followed'
       this.#state = { kind: 'invalid', problem }
-      const place = readPlace(problem)
-      log('error', { event: 'rules_invalid', version, activeVersion: this.#active.version, place })
+      const path = readPath(problem)
+      log('error', { event: 'rules_invalid', version, activeVersion: this.#active.version, path })
     }
   }
 }

@@ -72,7 +72,7 @@ export class RuleIndex {
   readonly #sources = new Map<string, SourceIndex>()
   readonly #addresses: SourceIndex
   /** Rules by country, and by the number of a network operator. */
-  readonly #places = new Map<unknown, RuleEntry[]>()
+  readonly #origins = new Map<unknown, RuleEntry[]>()
   /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
   #lastDigestBlockMs = Number.NEGATIVE_INFINITY
@@ -90,8 +90,8 @@ export class RuleIndex {
     const { digest, value, cidr, country, asn, until } = rule
     const by = this.#options.isByDigestOnly ? undefined : rule.by
     const entry: RuleEntry = { kind, rule, untilMs: until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) }
-    const place = country ?? asn
-    if (place !== undefined) addTo(this.#places, place, entry)
+    const origin = country ?? asn
+    if (origin !== undefined) addTo(this.#origins, origin, entry)
     if (cidr !== undefined) this.#addresses.byPart.add(toWildcard(cidr), entry)
     if (by !== undefined) {
       const index = this.#openSource(by)
@@ -118,9 +118,9 @@ export class RuleIndex {
     const { ipv6Prefix, readClaim, mergesParameters } = this.#options
     const arrival: Arrival = { request, route: '', ipv6Prefix, readClaim, mergesParameters, context, nowMs }
     const found = [...this.#find(this.#addresses, readAddress(request))]
-    if (this.#places.size > 0) {
+    if (this.#origins.size > 0) {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
-      found.push(...(this.#places.get(country) ?? NO_ENTRIES), ...(this.#places.get(asn) ?? NO_ENTRIES))
+      found.push(...(this.#origins.get(country) ?? NO_ENTRIES), ...(this.#origins.get(asn) ?? NO_ENTRIES))
     }
     for (const index of this.#sources.values()) {
       if (index !== this.#addresses) found.push(...(await this.#findByIdentity(index, arrival)))

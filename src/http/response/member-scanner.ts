@@ -1,7 +1,7 @@
 /** Finds numbers in JSON while it passes, whatever its size, and holds nothing but them. */
 
-/** Places of one number: the first that has one counts. */
-type Places = readonly (readonly string[])[]
+/** Paths of one number: the first that has one counts. */
+type Paths = readonly (readonly string[])[]
 
 /** A number, or the sum of those of a list's items. */
 export interface FoundNumber {
@@ -10,7 +10,7 @@ export interface FoundNumber {
   readonly isWhole: boolean
 }
 
-/** Numbers in the order of their places; undefined: the document has no such number. */
+/** Numbers in the order of their paths; undefined: the document has no such number. */
 export type FoundNumbers = readonly (FoundNumber | undefined)[]
 
 /** A token of pointers, and where these lead. */
@@ -66,13 +66,13 @@ export class MemberScanner {
   #items = 0
 
   /** @param onDocument called for each document that has a number */
-  constructor(wanted: readonly Places[], onDocument: (numbers: FoundNumbers) => void) {
+  constructor(wanted: readonly Paths[], onDocument: (numbers: FoundNumbers) => void) {
     this.#count = wanted.length
     this.#onDocument = onDocument
     const tokens = wanted.flat(2)
     this.#maxName = ESCAPED_CHARACTERS * Math.max(0, ...tokens.map(({ length }) => length))
-    for (const [index, places] of wanted.entries()) {
-      for (const [rank, path] of places.entries()) {
+    for (const [index, paths] of wanted.entries()) {
+      for (const [rank, path] of paths.entries()) {
         let node = this.#root
         for (const token of path) {
           const child = node.children.get(token) ?? { children: new Map(), leaves: [] }

@@ -43,11 +43,11 @@ export function createMeter(
   now: () => number,
   startMs: number,
 ): Meter {
-  const places = terms.filter((term) => term.kind === 'json')
+  const paths = terms.filter((term) => term.kind === 'json')
   const isOfType = READABLE_TYPE.test(headers.get('Content-Type') ?? '')
   const members =
-    places.length > 0 && isOfType && status !== PARTIAL_CONTENT
-      ? createMemberReader(places, headers.get('Content-Encoding'))
+    paths.length > 0 && isOfType && status !== PARTIAL_CONTENT
+      ? createMemberReader(paths, headers.get('Content-Encoding'))
       : undefined
   const bytes = { bytes: 0, 'bytes:request': 0 }
   let ending: UntoldReason | undefined = 'broken'

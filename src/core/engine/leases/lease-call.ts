@@ -22,7 +22,7 @@ export class LeaseCall {
   readonly #order: LeaseOrder
   readonly #parts: LeaseCallParts
   /** Where requests wait for it: if it is for several charges, that account holds no permits. */
-  readonly #shared: LeaseAccount
+  readonly #account: LeaseAccount
   readonly #call: SharedCall
   /** The same call in the accounts of several charges. */
   readonly #joined: readonly (readonly [LeaseAccount, SharedCall])[]
@@ -30,23 +30,23 @@ export class LeaseCall {
   readonly #sentAtMs: number
   readonly #generation: number
 
-  constructor(callers: readonly LeasingCaller[], shared: LeaseAccount, order: LeaseOrder, parts: LeaseCallParts) {
+  constructor(callers: readonly LeasingCaller[], account: LeaseAccount, order: LeaseOrder, parts: LeaseCallParts) {
     const { clock, now, timeoutMs, roundTripMs } = parts
     this.#callers = callers as readonly [LeasingCaller, ...LeasingCaller[]]
     this.#order = order
     this.#parts = parts
-    this.#shared = shared
+    this.#account = account
     this.#sentAtMs = now()
     this.#generation = clock.generation
     const [{ nowMs }] = this.#callers
     const untilMs = nowMs + timeoutMs
-    this.#call = shared.calls.begin(order.more, untilMs)
+    this.#call = account.calls.begin(order.more, untilMs)
     this.#joined =
       callers.length > 1
         ? callers.map(({ account }) => [account, account.calls.begin(order.more, untilMs, false)] as const)
         : []
     this.#plan = createPlan(callers, order, this.#call.waiters, roundTripMs)
-    if (shared.repeated) shared.repeated.untilMs = nowMs + findRepeatMs(roundTripMs)
+    if (account.repeated) account.repeated.untilMs = nowMs + findRepeatMs(roundTripMs)
   }
 
   get request(): DecisionRequest {
@@ -65,7 +65,7 @@ export class LeaseCall {
     const { clock, statuses } = this.#parts
     const isJoint = this.#callers.length > 1
     const isEnded = this.#generation !== clock.generation
-    this.#shared.repeated = granted === 0 ? this.#createRepeated(decision) : undefined
+    this.#account.repeated = granted === 0 ? this.#createRepeated(decision) : undefined
     // Those that wait for permits of several charges find them at hand.
     const used = Math.min(isJoint ? own : needed, granted)
     const leases = this.#callers.map(({ charge, account }) => {
@@ -79,19 +79,19 @@ export class LeaseCall {
     })
     const result = keepMs > 0 && granted > 0 ? { ...decision, lease: leases[0] } : decision
     // Those that wait for permits of several charges find none at hand if a step back of the clock has ended them.
-    this.#shared.calls.share(this.#call, result, isJoint && isEnded ? 0 : granted - own, isJoint && granted > 0)
+    this.#account.calls.share(this.#call, result, isJoint && isEnded ? 0 : granted - own, isJoint && granted > 0)
     return result
   }
 
   fail(error: unknown): void {
-    this.#shared.repeated = error instanceof StoreError ? this.#createRepeated(error) : undefined
-    this.#shared.calls.fail(this.#call, error)
+    this.#account.repeated = error instanceof StoreError ? this.#createRepeated(error) : undefined
+    this.#account.calls.fail(this.#call, error)
   }
 
   /** @param isFailing true if the latest call has failed: requests that wait then make their own */
   end(isFailing: boolean): void {
     const { clock, now } = this.#parts
-    for (const [account, call] of [...this.#joined, [this.#shared, this.#call] as const]) {
+    for (const [account, call] of [...this.#joined, [this.#account, this.#call] as const]) {
       const isCurrent = account.generation === clock.generation
       account.calls.end(call, (keepMs) => (isCurrent ? account.decide(now(), keepMs) : undefined), isFailing)
     }

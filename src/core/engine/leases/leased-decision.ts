@@ -94,7 +94,7 @@ export class LeasedDecision {
     const [only] = others.length === 1 ? callers : []
     const isJoint = !only && this.#isLeased && !leasing.store.isSplit?.(others)
     const keepMs = Math.min(...callers.map((caller) => caller.keepMs))
-    const joint = isJoint ? leasing.findSharedAccount(callers) : undefined
+    const joint = isJoint ? leasing.findCallAccount(callers) : undefined
     const waiting = joint && keepMs > 0 && !this.#hasWaited ? leasing.wait(callers, keepMs, joint) : undefined
     const shared = waiting && (await waiting)
     if (shared?.granted === 0) return this.#refuse(shared, others)

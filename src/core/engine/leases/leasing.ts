@@ -87,7 +87,7 @@ export class Leasing {
   }
 
   /** Finds where requests that lack permits of the same charges share their calls: if of several, it holds no permits. */
-  findSharedAccount(callers: readonly LeasingCaller[]): LeaseAccount {
+  findCallAccount(callers: readonly LeasingCaller[]): LeaseAccount {
     const [only, second] = callers as readonly [LeasingCaller, ...LeasingCaller[]]
     return second ? this.#ensureAccount(JSON.stringify(callers.map(({ name }) => name))) : only.account
   }
@@ -186,7 +186,7 @@ export class Leasing {
   wait(
     callers: readonly LeasingCaller[],
     keepMs: number,
-    account: LeaseAccount = this.findSharedAccount(callers),
+    account: LeaseAccount = this.findCallAccount(callers),
   ): Promise<SharedDecision | undefined> | undefined {
     if (!CAN_AWAIT_OTHERS || this.#isFailing) return undefined
     const rooms = callers.map(({ charge }) => findRoom(charge, this.#parts.statuses))
@@ -210,7 +210,7 @@ export class Leasing {
     const isJoint = short.length > 1 && !this.store.isSplit?.(short.map(({ charge }) => charge))
     for (const group of isJoint ? [short] : short.map((caller) => [caller])) {
       const order = { own: 0, ownKeepMs: 0, more: this.#countMore(group) } as const
-      const taking = this.#take(group, this.findSharedAccount(group), order)
+      const taking = this.#take(group, this.findCallAccount(group), order)
       group[0]?.context.waitUntil(taking.catch(ignoreStoreError))
     }
   }

@@ -5,10 +5,10 @@ import { createLoader } from '../../../core/runtime/create-loader.ts'
 import { readCallerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import type { ClaimReader } from './claims.ts'
-import type { PlaceInput } from './places.ts'
 import { AMBIGUOUS, readField, readQueryParameter } from './reading.ts'
+import type { PartInput } from './request-parts.ts'
 
-export interface IdentityInput extends PlaceInput {
+export interface IdentityInput extends PartInput {
   /** The policy's pattern that matched, or the method and canonical path. */
   readonly route: string
   /** Leading bits of an IPv6 address that count. */
@@ -41,7 +41,7 @@ export async function readIdentity(
 
 // Few policies need these.
 const loadFold = createLoader(() => import('./fold.ts'))
-const loadPlaces = createLoader(() => import('./places.ts'))
+const loadParts = createLoader(() => import('./request-parts.ts'))
 
 export function readIdentitySource(source: IdentitySource, input: IdentityInput): Reading | Promise<Reading> {
   const { request, route, path, ipv6Prefix, readClaim, mergesParameters, context } = input
@@ -60,12 +60,12 @@ export function readIdentitySource(source: IdentitySource, input: IdentityInput)
       // Most requests have no other place, and need none of the code.
       if (!mergesParameters || !(request.body || path || request.headers.has('Cookie')))
         return readQueryParameter(request.url, source.name)
-      return loadPlaces().then(({ readPlaces }) => readPlaces('query', [source.name], input))
+      return loadParts().then(({ readPart }) => readPart('query', [source.name], input))
     case 'form':
     case 'cookie':
     case 'json': {
       const { kind, name } = source
-      return loadPlaces().then(({ readPlaces }) => readPlaces(kind, kind === 'json' ? source.path : [name], input))
+      return loadParts().then(({ readPart }) => readPart(kind, kind === 'json' ? source.path : [name], input))
     }
     case 'claim':
       return readClaim?.(source.path, request.headers.get('Authorization'), context) ?? AMBIGUOUS

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import { LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
-import { PlaceCopy } from '../../src/gateway/rules/place-copy.ts'
+import { LocationCopy } from '../../src/gateway/rules/location-copy.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
@@ -75,7 +75,7 @@ class Place {
         this.#cached.set(url, text)
       },
     }
-    const copy = new PlaceCopy({
+    const copy = new LocationCopy({
       documents,
       openCache: async () => cache,
       path: '/_sluice/secret',

@@ -3,11 +3,11 @@ import { type DocumentStore, isSameVersion, type StoredDocument, type VersionId 
 import type { Exchange } from '../../http/request/received-request.ts'
 
 /** The part of Cloudflare's Cache API that is used: what one isolate puts, others in its data center match. */
-export type PlaceCache = Pick<Cache, 'match' | 'put'>
+export type LocationCache = Pick<Cache, 'match' | 'put'>
 
-export interface PlaceCopyOptions {
+export interface LocationCopyOptions {
   readonly documents: Pick<DocumentStore, 'read'>
-  readonly openCache: () => Promise<PlaceCache>
+  readonly openCache: () => Promise<LocationCache>
   /** On the host of the request. It must not be guessed: a zone may be made to answer what its cache holds. */
   readonly path: string
   /** A copy that was read longer ago is none. */
@@ -31,10 +31,10 @@ interface Copy {
 const KEPT_AGES = 12
 
 /** A zone without a cache, such as workers.dev, keeps no copies: the store is then read each time. */
-export class PlaceCopy {
-  readonly #options: PlaceCopyOptions
+export class LocationCopy {
+  readonly #options: LocationCopyOptions
 
-  constructor(options: PlaceCopyOptions) {
+  constructor(options: LocationCopyOptions) {
     this.#options = options
   }
 
