@@ -2,7 +2,9 @@
 import type { DecisionSource } from '../core/engine/decision-watch.ts'
 import type { EngineDecision } from '../core/engine/engine.ts'
 import type { DecisionRequest } from '../core/model/charge.ts'
+import { isEnforced } from '../core/model/policy.ts'
 import {
+  DEGRADATIONS,
   type Degradation,
   type LimitStatus,
   reportLimits,
@@ -71,9 +73,9 @@ export function toDecision(decision: EngineDecision, cost: number): LimiterDecis
 export function toOutcome(decision: EngineDecision, charged: number): DecisionOutcome {
   const { usage, charges, degraded, granted, nowMs } = decision
   const reports = reportLimits(charges, usage)
-  let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0
+  let retryAfterMs = degraded && DEGRADATIONS[degraded].refusesAll ? UNAVAILABLE_RETRY_MS : 0
   for (const { policy, retryAfterMs: waitMs } of reports) {
-    if (granted === 0 && policy.mode === 'enforce') retryAfterMs = Math.max(retryAfterMs, waitMs)
+    if (granted === 0 && isEnforced(policy)) retryAfterMs = Math.max(retryAfterMs, waitMs)
   }
   const plan = charges.find((charge) => charge.plan !== undefined)?.plan
   const outcome = {

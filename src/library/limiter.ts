@@ -4,8 +4,15 @@ import { applyActualCosts } from '../core/engine/apply-actual-costs.ts'
 import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/leases/with-leases.ts'
-import type { Charge, DecisionRequest } from '../core/model/charge.ts'
-import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
+import { ACTIONS, type Charge, type DecisionRequest } from '../core/model/charge.ts'
+import {
+  isEnforced,
+  ON_STORE_ERROR,
+  type OnStoreError,
+  POLICY_MODES,
+  type Policy,
+  type PolicyMode,
+} from '../core/model/policy.ts'
 import { logFailure } from '../core/model/store.ts'
 import {
   type Check,
@@ -414,7 +421,7 @@ class PolicyLimiter implements Limiter {
     const decision = await this.#decideRequest({ ...request, charges })
     const { granted, degraded } = decision
     const { action, permits } = request
-    const outcome = toOutcome(decision, action === 'peek' ? 0 : granted * cost)
+    const outcome = toOutcome(decision, ACTIONS[action].charges ? granted * cost : 0)
     this.#onDecision?.({ action, permits, granted, ...outcome, ...describe(charges, degraded) })
     return decision
   }
@@ -474,10 +481,10 @@ function readCharged(decision: LimiterDecision | PartialDecision): number {
  * Neither a shadow policy that would have refused, nor one that let everything through while the store was away, is
  * charged.
  */
-function wasCharged({ limits, granted }: LimiterDecision | PartialDecision, { name, mode }: Policy): boolean {
+function wasCharged({ limits, granted }: LimiterDecision | PartialDecision, policy: Policy): boolean {
   // Which of several permits a shadow policy would have granted, no decision says.
-  if (mode === 'shadow' && Number(granted) > 1) return false
-  const own = limits.filter((limit) => limit.policy === name)
+  if (!isEnforced(policy) && Number(granted) > 1) return false
+  const own = limits.filter((limit) => limit.policy === policy.name)
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
 }
 

@@ -10,8 +10,9 @@ import {
   skipCharge,
   subtract,
 } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { ACTIONS, type Decision, type DecisionRequest, type StoreCharge } from '../../model/charge.ts'
 import { countsEveryRequest } from '../../model/limits.ts'
+import { isEnforced } from '../../model/policy.ts'
 import type { CommitOrAbort, ObjectVote, PreparedCharge } from './objects.ts'
 
 export interface To<Message> {
@@ -104,9 +105,9 @@ export class Negotiation {
       if (permits === 0 || (vote.isNew && this.#precedesNewIdentities(index))) awaited.push(closing)
       else if (permits < vote.charged) awaited.push({ ...closing, message: { ...closing.message, isPartial: true } })
     })
-    const isProvisional = charges.some(({ mode }, index) => {
+    const isProvisional = charges.some((charge, index) => {
       const vote = this.#votes.get(index)
-      return mode === 'enforce' && vote?.isProvisional && vote.fitting < countWanted(this.#request)
+      return isEnforced(charge) && vote?.isProvisional && vote.fitting < countWanted(this.#request)
     })
     const usage = votes.map(({ usage }) => usage)
     const nowMs = Math.max(...votedAtMs.values())
@@ -122,7 +123,8 @@ export class Negotiation {
   /** Nothing that is charged can be taken back. */
   get isFinal(): boolean {
     const { action, charges } = this.#request
-    return charges.length === 1 || action === 'record' || action === 'peek'
+    const { charges: isCharged, mayRefuse } = ACTIONS[action]
+    return charges.length === 1 || !isCharged || !mayRefuse
   }
 
   #precedesNewIdentities(index: number): boolean {
@@ -143,7 +145,7 @@ export class Negotiation {
       if (!isIncluded(index)) return []
       const { key } = charge
       const reservation = { ...request, action, permits, charge, patienceMs: this.#patienceMs }
-      if (this.isFinal || action === 'peek') return [{ index, key, message: reservation }]
+      if (this.isFinal || !ACTIONS[action].charges) return [{ index, key, message: reservation }]
       const siblings = charges.filter((other, at) => at !== index && remembersGrants(other)).map(({ key }) => key)
       const shared = { id: this.#id, siblings, precedesNewIdentities: this.#precedesNewIdentities(index) }
       return [{ index, key, message: { ...reservation, shared } }]
@@ -152,6 +154,6 @@ export class Negotiation {
 }
 
 /** An object with such a charge can refuse in the first round, and knows later what it granted. */
-function remembersGrants({ mode, counts }: StoreCharge): boolean {
-  return mode === 'enforce' && countsEveryRequest(counts)
+function remembersGrants(charge: StoreCharge): boolean {
+  return isEnforced(charge) && countsEveryRequest(charge.counts)
 }

@@ -6,6 +6,8 @@ import {
   evaluateCharge,
   hasPenalty,
 } from '../../algorithms/decide.ts'
+import { ACTIONS } from '../../model/charge.ts'
+import { isEnforced } from '../../model/policy.ts'
 import type { Ledger } from './ledger.ts'
 import type { Open } from './machine-state.ts'
 import type { ObjectVote, PreparedCharge } from './objects.ts'
@@ -31,8 +33,9 @@ export function evaluateVote(reservation: PreparedCharge, ledger: Ledger) {
   // A penalty refuses whatever is given back.
   const isProvisional = returnable > 0 && !hasPenalty(usage)
   // A shadow charge alone does not limit a grant.
-  const mayBePart = action === 'take-up-to' && (charge.mode === 'enforce' || shared !== undefined)
-  const isCharged = action !== 'peek' && (mayBePart || chargeable >= permits)
+  const { charges, grantsPart } = ACTIONS[action]
+  const mayBePart = grantsPart && (isEnforced(charge) || shared !== undefined)
+  const isCharged = charges && (mayBePart || chargeable >= permits)
   const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
   return { vote, changed, permits: isCharged ? Math.min(permits, chargeable) : 0 }
 }
@@ -52,7 +55,7 @@ export function findPatienceMs(
   const { action, charge, shared, patienceMs = 0 } = reservation
   const { open: opens } = ledger.state
   const wanted = countWanted(reservation)
-  if (action === 'peek' || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
+  if (!ACTIONS[action].charges || !isEnforced(charge) || vote.fitting >= wanted || !vote.isProvisional) return 0
   let [returnable, longestMs] = [0, 0]
   for (const [id, open] of opens) {
     // Older ones are those of isolates that have died, or whose messages were lost.
