@@ -1,6 +1,10 @@
 /** Asks V8's inspector about a Worker that runs in workerd. */
 import { once } from 'node:events'
 
+/** On a busy machine, a reading was seen to take a minute: it is begun anew then. */
+const ANSWER_MS = 15_000
+const TRIES = 5
+
 /** Calls one method at a time. */
 export type CallInspector = <T>(method: string, params?: Readonly<Record<string, unknown>>) => Promise<T>
 
@@ -18,22 +22,34 @@ export async function withInspector<T>(port: number, work: (call: CallInspector)
   }
 }
 
-async function call<T>(socket: WebSocket, method: string, params: Readonly<Record<string, unknown>> = {}): Promise<T> {
+function call<T>(socket: WebSocket, method: string, params: Readonly<Record<string, unknown>> = {}): Promise<T> {
   const id = Math.floor(Math.random() * 2 ** 31)
-  socket.send(JSON.stringify({ id, method, params }))
-  for (;;) {
-    const [{ data }] = (await once(socket, 'message')) as [MessageEvent]
-    const message = JSON.parse(String(data))
-    if (message.error && message.id === id) throw new Error(`${method}: ${message.error.message}`)
-    if (message.id === id) return message.result
-  }
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`${method}: no answer in ${ANSWER_MS} ms`)), ANSWER_MS)
+    // Several messages may come at once: none must be missed between two that are waited for.
+    socket.addEventListener('message', function read({ data }: MessageEvent) {
+      const message = JSON.parse(String(data))
+      if (message.id !== id) return
+      clearTimeout(late)
+      socket.removeEventListener('message', read)
+      if (message.error) reject(new Error(`${method}: ${message.error.message}`))
+      else resolve(message.result)
+    })
+    socket.send(JSON.stringify({ id, method, params }))
+  })
 }
 
 /** MiB of a Worker's heap that are in use, after a collection. */
-export function measureHeapMiB(port: number): Promise<number> {
-  return withInspector(port, async (call) => {
-    await call('HeapProfiler.collectGarbage')
-    const { usedSize } = await call<{ usedSize: number }>('Runtime.getHeapUsage')
-    return usedSize / 2 ** 20
-  })
+export async function measureHeapMiB(port: number): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await withInspector(port, async (call) => {
+        await call('HeapProfiler.collectGarbage')
+        const { usedSize } = await call<{ usedSize: number }>('Runtime.getHeapUsage')
+        return usedSize / 2 ** 20
+      })
+    } catch (error) {
+      if (tries === TRIES) throw error
+    }
+  }
 }

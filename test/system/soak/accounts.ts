@@ -1,4 +1,7 @@
-/** What callers were answered, and whether a limit was kept: by their own clocks, and nothing of the store's. */
+/**
+ * What callers were answered, and whether a limit was kept: by the time of the machine, which is that of the stores. While
+ * it is being corrected, a steady clock is another one.
+ */
 import { type Admission, checkWindows, type Limit } from '../../support/windows.ts'
 
 /** `doubtful`: the store may have charged it, and may yet. */

@@ -12,11 +12,11 @@ const MAX_GROWTH = 0.15
 const MAX_MORE = 10
 /** Until so many, a process still becomes as large as it is going to be. */
 const MIN_REQUESTS = 30_000
-const MIN_SAMPLES = 5
+const MIN_SAMPLES = 3
 
 /**
- * The least that was held while the last third of the requests was served is no more than while the third before was,
- * and some. While the store is broken or the machine is busy, more is held; what leaks is never given back.
+ * The least that was held in a rest while the last third of the requests was served is no more than while the third
+ * before was, and some. What leaks is never given back.
  */
 export function listGrowths(samples: readonly Sample[], minRequests = MIN_REQUESTS): Verdict {
   const all = samples.at(-1)?.requests ?? 0

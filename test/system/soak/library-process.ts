@@ -28,11 +28,11 @@ const limiters = {
 const accounts = new Accounts(LIMIT)
 
 async function take(name: keyof typeof limiters, caller: string, isPressing: boolean): Promise<void> {
-  const sentMs = performance.now()
+  const sentMs = Date.now()
   const { granted, degraded } = await limiters[name].take(caller)
   if (!isPressing) return
   const answered = degraded !== undefined ? 'doubtful' : granted ? 'admitted' : 'refused'
-  accounts.of(`${name}: ${caller}`).add(answered, sentMs, performance.now())
+  accounts.of(`${name}: ${caller}`).add(answered, sentMs, Date.now())
 }
 
 let [index, failed] = [0, 0]
@@ -50,6 +50,6 @@ for await (const _ of createInterface(process.stdin)) {
   globalThis.gc?.()
   const heapMiB = process.memoryUsage().heapUsed / 2 ** 20
   const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  const wrong = [...accounts.check(performance.now()), ...(failed > 0 ? [`library: ${failed} takes threw`] : [])]
+  const wrong = [...accounts.check(Date.now()), ...(failed > 0 ? [`library: ${failed} takes threw`] : [])]
   console.log(JSON.stringify({ heapMiB, timers, takes: index, wrong, counts: accounts.counts }))
 }

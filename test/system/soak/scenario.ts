@@ -12,7 +12,7 @@ import { formatTable } from '../kit/table.ts'
 import { sendSteadily } from '../kit/traffic.ts'
 import { Accounts, type Answered } from './accounts.ts'
 import { listGrowths, type Sample } from './growth.ts'
-import { IDENTITY_SECRET, KEY_PREFIX, LIMIT, type Site, startSite } from './site.ts'
+import { IDENTITY_SECRET, KEY_PREFIX, LIMIT, LONGEST_WINDOW_MS, type Site, startSite } from './site.ts'
 
 interface SoakOptions extends Options {
   readonly hours: number
@@ -21,9 +21,11 @@ interface SoakOptions extends Options {
   readonly growth: string
 }
 
-/** Units that the stream of a caller says were ever charged. */
+/** Units that the streams of a caller say were ever charged. */
 interface Charged {
   readonly units: number
+  /** Of streams that have expired in rests. */
+  readonly before: number
   /** It has expired meanwhile, and begun anew: its caller was kept from its limit. */
   readonly isBroken: boolean
 }
@@ -37,8 +39,11 @@ interface Soaked {
 
 const FAULT_EVERY_MS = 20_000
 const FAULT_MS = 2_000
-const SAMPLE_EVERY_MS = 10_000
-const SHOWN_EVERY = 30
+const CHECK_EVERY_MS = 10_000
+const REST_EVERY_MS = 45_000
+/** Until then, streams of all callers have expired, and connections that nobody uses are closed. */
+const REST_MS = LONGEST_WINDOW_MS + 3_000
+const SHOWN_EVERY = 5
 /** Sooner than any stream expires. */
 const RECORD_EVERY_MS = 1_000
 const SLOT_ATTEMPTS = 60
@@ -90,47 +95,63 @@ function listKeys(): ReadonlyMap<string, string> {
 
 const PRESSING = ['pressing-0', 'pressing-1'] as const
 
-/** Sends until the time is up, or something is wrong. */
+/**
+ * Sends until the time is up, or something is wrong. What is held is read in rests: under load, it would tell how much is
+ * under way, on a machine that becomes slower or faster.
+ */
 async function soak(site: Site, { hours, rate }: SoakOptions, run: Run): Promise<Soaked> {
   const { progress } = run
   const ending = new AbortController()
-  const signal = AbortSignal.any([ending.signal, run.signal, AbortSignal.timeout(Math.round(hours * 3_600_000))])
+  const signal = AbortSignal.any([ending.signal, run.signal])
+  const timer = setTimeout(() => ending.abort(), hours * 3_600_000)
   const accounts = new Accounts(LIMIT)
   const keys = listKeys()
   const charged = new Map<string, Charged>()
-  const record = async () => {
+  const record = async (isBeforeRest: boolean) => {
     for (const [name, key] of keys) {
       const units = await readUnitsAdmitted((command) => site.redis.client.sendCommand([...command]), key)
-      const { units: before, isBroken } = charged.get(name) ?? { units: 0, isBroken: false }
-      charged.set(name, { units, isBroken: isBroken || units < before })
+      const known = charged.get(name) ?? { units: 0, before: 0, isBroken: false }
+      const [isBroken, before] = [known.isBroken || units < known.units, known.before]
+      charged.set(name, isBeforeRest ? { units: 0, before: before + units, isBroken } : { units, before, isBroken })
     }
   }
-  const traffic = sendSteadily({ ratePerS: rate, maxInFlight: 100, progress }, async (index, agent) => {
-    const { part, caller, ...sent } = chooseRequest(site, index, agent)
-    const sentMs = performance.now()
-    const answered = await call(sent)
-    if (part !== undefined) accounts.of(`${part}: ${caller}`).add(answered, sentMs, performance.now())
-  })
   const samples: Sample[] = []
   let wrong: string[] = []
   let library: Awaited<ReturnType<Site['library']['ask']>> | undefined
   const check = async (isOver: boolean) => {
     library = await site.library.ask()
-    wrong = [...accounts.check(performance.now(), isOver), ...library.wrong]
+    wrong = [...accounts.check(Date.now(), isOver), ...library.wrong]
     if (wrong.length > 0) ending.abort()
   }
-  await Promise.all([
-    repeat(signal, FAULT_EVERY_MS, (times) => breakOne(site, times)),
-    repeat(signal, RECORD_EVERY_MS, record),
-    repeat(signal, SAMPLE_EVERY_MS, async (times) => {
-      await check(false)
-      const held = await site.measure()
-      samples.push({ requests: progress.answered + (library?.takes ?? 0), held })
-      if (times % SHOWN_EVERY === 0) console.log(formatTable(Object.entries(held)))
-    }),
-  ])
-  await traffic.stop()
-  await record()
+  let [sent, breaks] = [0, 0]
+  const press = async () => {
+    const phase = new AbortController()
+    const pressing = AbortSignal.any([signal, phase.signal])
+    const rest = setTimeout(() => phase.abort(), REST_EVERY_MS)
+    const traffic = sendSteadily({ ratePerS: rate, maxInFlight: 100, progress }, async (_, agent) => {
+      const { part, caller, ...request } = chooseRequest(site, sent++, agent)
+      const sentMs = Date.now()
+      const answered = await call(request)
+      if (part !== undefined) accounts.of(`${part}: ${caller}`).add(answered, sentMs, Date.now())
+    })
+    await Promise.all([
+      repeat(pressing, FAULT_EVERY_MS, () => breakOne(site, breaks++)),
+      repeat(pressing, RECORD_EVERY_MS, () => record(false)),
+      repeat(pressing, CHECK_EVERY_MS, () => check(false)),
+    ])
+    clearTimeout(rest)
+    await traffic.stop()
+    await record(true)
+  }
+  while (!signal.aborted) {
+    await press()
+    await wait(REST_MS, undefined, { signal }).catch(() => {})
+    if (signal.aborted) break
+    const held = await site.measure()
+    samples.push({ requests: progress.answered + (library?.takes ?? 0), held })
+    if (samples.length % SHOWN_EVERY === 0) console.log(formatTable(Object.entries(held)))
+  }
+  clearTimeout(timer)
   await check(true)
   const counts = [...accounts.counts, ...(library?.counts ?? [])]
   return { requests: progress.answered, counts, samples, wrong: [...wrong, ...listWrongCharges(accounts, charged)] }
@@ -210,7 +231,7 @@ async function breakOne({ front, redis }: Site, times: number): Promise<void> {
 
 /** What Redis has charged beside what callers were answered: each admission once, and what is in doubt once at most. */
 function listWrongCharges(accounts: Accounts, charged: ReadonlyMap<string, Charged>): string[] {
-  return [...charged].flatMap(([name, { units, isBroken }]) => {
+  return [...charged].flatMap(([name, { before: units, isBroken }]) => {
     const { admitted, doubtful } = accounts.of(name).counts
     if (isBroken || (units >= admitted && units <= admitted + doubtful)) return []
     return [`${name}: ${units} charged, ${admitted} admitted, ${doubtful} in doubt`]

@@ -22,6 +22,7 @@ import { type FaultyUpstream, startFaultyUpstream } from '../faults/upstream.ts'
 import { type Accounts, STORE_TIMEOUT_MS } from './accounts.ts'
 
 export const LIMIT = { limit: 10, windowMs: 5_000 } as const
+export const LONGEST_WINDOW_MS = 10_000
 export const KEY_PREFIX = 'soak'
 export const IDENTITY_SECRET = 'planted-identity-secret'
 const TOKEN = 'planted-rest-token'
@@ -36,7 +37,7 @@ const limits = `${LIMIT.limit}/${LIMIT.windowMs}ms`
 const POLICIES = [
   { name: 'hot', match: '/hot', limits },
   { name: 'fresh', match: '/fresh', limits },
-  { name: 'bucket', match: '/fresh', limits: '50/10s', algorithm: 'token-bucket', by: 'ip' },
+  { name: 'bucket', match: '/fresh', limits: `50/${LONGEST_WINDOW_MS}ms`, algorithm: 'token-bucket', by: 'ip' },
   { name: 'guesses', match: '/up/*', limits, counts: 'failures' },
   { name: 'slots', match: '/up/*', limits: '100', algorithm: 'concurrency', slot_ttl: '1h' },
 ]
@@ -94,7 +95,8 @@ export function startSite(bundle: Bundle): Promise<Site> {
       const { heapMiB, timers } = await library.ask()
       held['library: heap, MiB'] = heapMiB
       held['library: timers'] = timers
-      const keys = await redis.client.keys('soak*')
+      // The process with the library never rests.
+      const keys = (await redis.client.keys('soak*')).filter((key) => !key.startsWith('soak-library'))
       held['Redis: keys of callers'] = keys.filter((key) => key.includes('{')).length
       held[`objects: bytes in rows of ${OBJECTS_TO_READ}`] = await measureRows(bundle.folder)
       return held
