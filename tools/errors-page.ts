@@ -31,10 +31,10 @@ const REQUESTS = {
   invalid_target: '400 | target and `Host` form no URL',
   url_too_long: '414 | a path above 4,500 characters, a URL above 8,190, over 1,000 parameters',
   invalid_connection:
-    '400 | `Connection` names an end-to-end header such as `Authorization` | not seen in `npm run dev`, whose proxy removes `Connection`',
+    '400 | `Connection` names an end-to-end header such as `Authorization` | `npm run dev` removes `Connection`',
   too_many_headers: '431 | more than 100 headers',
   length_required:
-    '411 | GET or HEAD with a body of unknown length, whose [bytes](policies.md#costs) a policy counts | send `Content-Length`; not seen in `npm run dev`, whose proxy removes such bodies',
+    '411 | GET or HEAD with a body of unknown length, whose [bytes](policies.md#costs) a policy counts | send `Content-Length`; `npm run dev` removes such bodies',
   method_not_allowed: '405 | `TRACE`, which might show `Sluice-Secret`; or another wrong method | see `Allow`',
   not_found: '404 | nothing is at this path below `/_sluice`',
 } satisfies Partial<Record<ProblemCode, Row>>
@@ -91,8 +91,7 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   upstream_unreachable: 'your API failed',
   untrusted_proxy:
     '`X-Forwarded-For` was sent, and is [not believed](middleware.md#addresses): all callers behind a proxy share its address',
-  cost_untold:
-    'a response did not [tell its cost](actual-costs.md#what-is-untold), for this `reason`',
+  cost_untold: 'a response did not [tell its cost](actual-costs.md#what-is-untold), for this `reason`',
   counted_twice: 'a request passed one middleware [twice](middleware.md#warnings)',
   made_per_request: 'limiters are made [for each request](middleware.md#warnings)',
   unknown_identity: 'the function `identify` or `plan` told nothing of the first 100 requests',
