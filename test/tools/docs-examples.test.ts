@@ -88,8 +88,8 @@ describe('the pages that people read', async () => {
     globSync(['README.md', 'docs/*.md', 'docs/guides/*.md'], { cwd: ROOT }).map(async (path) => {
       const text = await readFile(join(ROOT, path), 'utf8')
       // Figures that a run writes are not counted.
-      const words = countWords(text.replaceAll(/^<!-- figures[^]*?^<!-- end.*$/gm, ''))
-      return { path, words, text: text.replaceAll(/^```[^]*?^```$/gm, '') }
+      const words = countWords(text.replaceAll(/^<!-- figures.*?^<!-- end[^\n]*$/gms, ''))
+      return { path, words, text: text.replaceAll(/^```.*?^```$/gms, '') }
     }),
   )
 
