@@ -41,8 +41,8 @@ export function renderCommandPage(): string {
   return `${parts.join('\n\n')}\n`
 }
 
-function toLine({ name, summary, examples }: Subcommand): string {
-  return `- ${toCode(name)}: ${summary}, e.g. ${toCode(`sluice ${Object.keys(examples)[0] ?? name}`)}`
+function toLine({ name, summary }: Subcommand): string {
+  return `- ${toCode(name)}: ${summary}`
 }
 
 function toCode(text: string): string {
