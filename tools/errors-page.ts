@@ -31,10 +31,10 @@ const REQUESTS = {
   invalid_target: '400 | target and `Host` form no URL',
   url_too_long: '414 | a path above 4,500 characters, a URL above 8,190, over 1,000 parameters',
   invalid_connection:
-    '400 | `Connection` names an end-to-end header such as `Authorization` | not seen in `npm run dev`, whose proxy removes `Connection`',
+    '400 | `Connection` names an end-to-end header such as `Authorization` | `npm run dev` removes `Connection`',
   too_many_headers: '431 | more than 100 headers',
   length_required:
-    '411 | GET or HEAD with a body of unknown length, whose [bytes](policies.md#costs) a policy counts | send `Content-Length`; not seen in `npm run dev`, whose proxy removes such bodies',
+    '411 | GET or HEAD with a body of unknown length, whose [bytes](policies.md#costs) a policy counts | send `Content-Length`; `npm run dev` removes such bodies',
   method_not_allowed: '405 | `TRACE`, which might show `Sluice-Secret`; or another wrong method | see `Allow`',
   not_found: '404 | nothing is at this path below `/_sluice`',
 } satisfies Partial<Record<ProblemCode, Row>>
@@ -83,20 +83,19 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   store_error: 'the store failed; `answered` is the [fallback](operations.md#store-outages)',
   store_recovered: 'the store answers again; `place` is the database, or the node of a cluster, if it has several',
   late_decision: 'a decision came [too late](how-it-works.md#one-decision)',
-  in_memory_store: 'counts are per process, or isolate (one instance of the Worker)',
+  in_memory_store: 'counts are per process, or isolate (instance of the Worker)',
   refused: 'a [sampled refusal](observability.md#log-lines)',
   shadow_limited: 'shadow mode would have refused',
   shadow_blocked: 'shadow mode would have blocked',
   upstream_timeout: 'your API was too slow',
   upstream_unreachable: 'your API failed',
   untrusted_proxy:
-    '`X-Forwarded-For` was sent, and is [not believed](middleware.md#addresses): behind a proxy, all callers then share its address',
-  cost_untold:
-    'a response did not [tell its cost](policies.md#costs), for this `reason`: it was charged what the policy says under `untold`',
-  counted_twice: 'a request passed one middleware [twice](middleware.md#warnings), and was counted each time',
-  made_per_request: 'limiters are made [for each request](middleware.md#warnings), so none counts more than one',
+    '`X-Forwarded-For` was sent, and is [not believed](middleware.md#addresses): all callers behind a proxy share its address',
+  cost_untold: 'a response did not [tell its cost](actual-costs.md#what-is-untold), for this `reason`',
+  counted_twice: 'a request passed one middleware [twice](middleware.md#warnings)',
+  made_per_request: 'limiters are made [for each request](middleware.md#warnings)',
   unknown_identity: 'the function `identify` or `plan` told nothing of the first 100 requests',
-  unknown_address: '[no address](middleware.md#addresses) is known, or a proxy sends none, so callers share one',
+  unknown_address: '[no address](middleware.md#addresses) is known, so callers share one',
   jwks_unavailable: 'the issuer’s keys could not be fetched',
   rules_active: '[rules](rules.md) took effect',
   rules_invalid: 'rules are unusable; the former stay',
@@ -132,10 +131,10 @@ if (import.meta.main) {
 export function renderErrorsPage(): string {
   const sections = Object.entries(SECTIONS).map(([title, codes]) => {
     const rows = (Object.keys(codes) as (keyof typeof ALL)[]).map((code) => {
-      const [status = '', cause = '', remedy = ''] = ALL[code].split(' | ')
-      return [`\`${code}\``, status, cause, remedy]
+      const [status = '', ...reasons] = ALL[code].split(' | ')
+      return [`\`${code}\``, status, reasons.join(': ')]
     })
-    return `## ${title}\n\n${renderTable(['code', 'status', 'cause', 'what to do'], rows)}`
+    return `## ${title}\n\n${renderTable(['code', 'status', 'cause: what to do'], rows)}`
   })
   const options = `## Configuration and options\n\n${renderTable(['code', 'cause'], toRows(OPTIONS))}`
   const events = `## Log events\n\n${renderTable(['event', 'meaning'], toRows(EVENTS))}`

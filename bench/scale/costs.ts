@@ -3,7 +3,7 @@ import { formatRows, type Row } from '../report/markdown.ts'
 import { FIXED_PLANS, PAY_AS_YOU_GO, PRICES, WORKERS_PAID } from './prices.ts'
 
 const MONTH_S = 2_628_000
-const LOADS = [1, 10, 100, 1_000]
+const LOADS = [1, 10, 50, 100, 1_000]
 /** Traffic of one decision over REST, headers included. */
 const KB_A_DECISION = 1
 /** Peak load as a multiple of the average. */

@@ -26,6 +26,7 @@ const IN_DETAIL = {
   items: [
     { text: 'Figures of performance', link: '/bench/results/performance' },
     { text: 'Figures at scale', link: '/bench/results/scale' },
+    { text: 'Figures of outbound calls', link: '/bench/results/outbound' },
     { text: 'How the stores work', link: '/docs/how-stores-work' },
     { text: 'Architecture', link: '/docs/architecture' },
     { text: 'Glossary', link: '/docs/glossary' },

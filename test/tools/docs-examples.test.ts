@@ -83,6 +83,33 @@ test('README fits on 180 lines of 110 characters', async () => {
   expect(lines.filter(({ length }) => length > 110)).toEqual([])
 })
 
+describe('the pages that people read', async () => {
+  const pages = await Promise.all(
+    globSync(['README.md', 'docs/*.md', 'docs/guides/*.md'], { cwd: ROOT }).map(async (path) => {
+      const text = await readFile(join(ROOT, path), 'utf8')
+      // Figures that a run writes are not counted.
+      const words = countWords(text.replaceAll(/^<!-- figures.*?^<!-- end[^\n]*$/gms, ''))
+      return { path, words, text: text.replaceAll(/^```.*?^```$/gms, '') }
+    }),
+  )
+
+  test('have 32,000 words in all, and 1,800 each', () => {
+    expect(pages.reduce((sum, { words }) => sum + words, 0)).toBeLessThanOrEqual(32_000)
+    expect(pages.filter(({ words }) => words > 1_800).map(({ path, words }) => `${path}: ${words}`)).toEqual([])
+  })
+
+  // Cells of variables.md are the comments of their table in the source.
+  test.each(pages.filter(({ path }) => path !== 'docs/variables.md'))('$path has short cells', ({ text }) => {
+    const rows = text.split('\n').filter((line) => line.startsWith('|'))
+    const cells = rows.flatMap((row) => row.split(/(?<!\\)\|/).slice(1, -1))
+    expect(cells.filter((cell) => countWords(cell) > 25)).toEqual([])
+  })
+})
+
+function countWords(text: string): number {
+  return text.split(/\s+/).filter(Boolean).length
+}
+
 /** What a file says with all that it only shows in comments. */
 async function uncommented(file: string): Promise<string> {
   const text = await readFile(join(ROOT, file), 'utf8')
