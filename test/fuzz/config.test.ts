@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { RequestPolicy } from '../../src/core/model/policy.ts'
 import { OptionError } from '../../src/core/options/option-error.ts'
-import { findProblems } from '../../src/http/config/all-problems.ts'
+import { ALL_READERS, findProblems } from '../../src/http/config/all-problems.ts'
 import { type Config, type Environment, loadConfig } from '../../src/http/config/load-config.ts'
 import { VARIABLES } from '../../src/http/config/variables.ts'
 import { PolicyFinder } from '../../src/http/request/policy/policy-finder.ts'
@@ -101,13 +101,15 @@ fuzz(
 function expectAnswer(env: Environment): void {
   let config: Config
   try {
-    config = loadConfig(env)
+    config = loadConfig(env, ALL_READERS)
   } catch (error) {
     expectOneLine(error)
+    expect(findProblems(env).problems).not.toEqual([])
     return
   }
   expectWhole(config)
-  expect(loadConfig(env)).toEqual(config)
+  expect(findProblems(env).problems).toEqual([])
+  expect(loadConfig(env, ALL_READERS)).toEqual(config)
 }
 
 function expectOneLine(error: unknown): void {

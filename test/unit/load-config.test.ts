@@ -266,6 +266,12 @@ test('loadConfig() takes an empty variable for none', () => {
   expect(problems.map(({ variable }) => variable)).toEqual(['MODE', 'UPSTREAM_URL'])
 })
 
+test.each([[[]], ['[]'], ['{}'], [7]])('findProblems() comes to an end with the policies %j', (POLICIES) => {
+  const { problems, config } = findProblems({ UPSTREAM_URL, POLICIES })
+  expect(problems.map(({ variable }) => variable)).toEqual(['POLICIES'])
+  expect(config).toBeDefined()
+})
+
 test('loadConfig() leaves alone what it was given', () => {
   const env = { UPSTREAM_URL, ...REDIS, EXEMPT: ['/a'], POLICIES: [{ ...A, match: ['/b'] }] }
   loadConfig(env)

@@ -34,7 +34,8 @@ export function findProblems(given: Environment) {
     problems.push(problem)
     rest = replaceInvalid(rest, problem)
   }
-  while (problems.length < MAX_PROBLEMS) {
+  // A mistake in a table may be met twice: as it was written, and in what took its place.
+  for (let reads = 0; reads < 2 * MAX_PROBLEMS && problems.length < MAX_PROBLEMS; reads++) {
     try {
       return { problems, config: loadConfig(rest, ALL_READERS) }
     } catch (error) {
@@ -76,7 +77,8 @@ type RawTable = Readonly<Record<string, unknown>>
 /** A mistake that may come of what has been left out of its table: its message names that. */
 function isInduced({ path: [index, key, plan], message }: OptionError, env: Environment, rest: Environment): boolean {
   const [before, after] = [env, rest].map(({ POLICIES }) => readTables(POLICIES)?.[index as number])
-  const changed = Object.keys(before ?? {}).filter((key) => key !== 'name' && before?.[key] !== after?.[key])
+  const isSame = (key: string) => JSON.stringify(before?.[key]) === JSON.stringify(after?.[key])
+  const changed = Object.keys(before ?? {}).filter((key) => key !== 'name' && !isSame(key))
   // Each plan has limits of its own, also if those of others were wrong.
   if (key === 'limits' && plan !== undefined) return false
   // Its plan was left out for its limits.
@@ -94,7 +96,7 @@ function readTables(value: unknown): readonly RawTable[] | undefined {
 /** Leaves out what is wrong in a table; without a key, all of it. */
 function replaceTable(value: unknown, [index, key, plan]: OptionError['path']): unknown {
   const tables = readTables(value)
-  if (!tables) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
+  if (!tables || index === undefined) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
   return tables.map((table, at) => {
     if (at !== index) return table
     if (key === 'name') return { ...table, name: `stand-in-${at}` }
