@@ -102,7 +102,8 @@ async function show({ context: { terminal }, operator, words }: PoliciesTask): P
     const shown = source === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
     const { version, at, actor, comment } = toRow(revision)
     const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
-    return [`# ${written}`, `# ${shown}`, formatTables(result.policies)].join('\n')
+    const tables = result.policies.length > 0 ? formatTables(result.policies) : '# none: RATE_LIMITS alone'
+    return [`# ${written}`, `# ${shown}`, tables].join('\n')
   })
 }
 

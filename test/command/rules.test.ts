@@ -331,6 +331,11 @@ describe('sluice usage shows what the rules order for a caller', () => {
   })
 })
 
+test('policies show says of none that they are none, and writes no table that another one cannot follow', async () => {
+  const { stdout } = await run(['policies', 'show'], undefined, { POLICIES: '' })
+  expect(stdout).toMatch(/^#.*\n# those of POLICIES\n# none: RATE_LIMITS alone\n$/)
+})
+
 test('sluice says where rules may have no effect', async () => {
   const { code, stderr } = await run(['block', '--list'], undefined, { RULES: 'off' })
   expect(code).toBe(0)
