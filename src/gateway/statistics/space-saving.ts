@@ -1,6 +1,5 @@
-import { type Sketch, truncateSketch } from '../../core/store/sketches.ts'
-
 /** Counts the most frequent names in bounded space (Metwally et al. 2005). */
+import { type Sketch, truncateSketch } from '../../core/store/sketches.ts'
 
 interface Item {
   readonly name: string

@@ -142,14 +142,14 @@ async function measureRows(folder: string): Promise<number> {
   const copy = await mkdtemp(join(tmpdir(), 'sluice-rows-'))
   try {
     let bytes = 0
-    for (const file of files.slice(0, OBJECTS_TO_READ)) bytes += await measureRowsOf(join(folder, file), copy)
+    for (const file of files.slice(0, OBJECTS_TO_READ)) bytes += await measureObject(join(folder, file), copy)
     return bytes
   } finally {
     await rm(copy, { recursive: true })
   }
 }
 
-async function measureRowsOf(file: string, folder: string): Promise<number> {
+async function measureObject(file: string, folder: string): Promise<number> {
   for (let tries = 1; ; tries++) {
     try {
       const copy = join(folder, 'copy.sqlite')
