@@ -2,10 +2,9 @@
  * Writes what the tables of variables and of policy keys say into the files that repeat it: `npm run settings`. With
  * `--check`, only says which of them are stale.
  */
-import { mapNames } from '../src/core/runtime/lists.ts'
+import type { Readers } from '../src/core/options/readers.ts'
 import { policyKeys } from '../src/http/config/policy-keys.ts'
-import { createSchemas } from '../src/http/config/values.ts'
-import { createSchema, SECRETS, VARIABLES } from '../src/http/config/variables.ts'
+import { SECRETS, variables } from '../src/http/config/variables.ts'
 import { renderTable } from './markdown.ts'
 import { readSource, writeGenerated } from './write-generated.ts'
 
@@ -25,11 +24,11 @@ export interface Setting {
 }
 
 export function explainVariables(): readonly Setting[] {
-  return readSettings('variables.ts', VARIABLES, mapNames(VARIABLES, createSchema))
+  return readSettings('variables.ts', variables)
 }
 
 export function explainPolicyKeys(): readonly Setting[] {
-  return readSettings('policy-keys.ts', Object.keys(policyKeys), createSchemas(policyKeys))
+  return readSettings('policy-keys.ts', policyKeys)
 }
 
 /** The files, with what the tables say now. */
@@ -55,20 +54,14 @@ function renderNewProject(all: readonly Setting[]) {
   return { compatibilityDate, wrangler: toToml(all).join('\n'), devVars: toDevVars(all).join('\n') }
 }
 
-/** @param schemas by name, each with its default if it has one */
-function readSettings(
-  file: string,
-  names: readonly string[],
-  schemas: Readonly<Record<string, object>>,
-): readonly Setting[] {
+function readSettings(file: string, readers: Readers): readonly Setting[] {
   const source = readSource(`src/http/config/${file}`)
-  return names.map((name) => {
+  return Object.entries(readers).map(([name, { byDefault: value }]) => {
     const [, comment] = new RegExp(`/\\*\\*((?:(?!\\*/)[^])*)\\*/\\n  ${name}: `).exec(source) ?? []
     if (comment === undefined) throw new Error(`src/http/config/${file}: no comment says what ${name} is`)
     const text = comment.replace(/\s*\n\s*\*/g, '').trim()
     const [doc = '', ...tags] = text.split(/ @(?=default |example |deploy )/)
     const findTag = (tag: string) => tags.find((each) => each.startsWith(`${tag} `))?.slice(tag.length + 1)
-    const value = (schemas[name] as { readonly default?: unknown }).default
     const byDefault = findTag('default') ?? (value === undefined ? 'none' : `\`${value}\``)
     const [, quoted] = /^`(.*)`$/.exec(byDefault) ?? []
     const example = quoted ?? findTag('example') ?? /e\.g\. `([^`]+)`/.exec(doc)?.[1] ?? ''

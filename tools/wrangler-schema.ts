@@ -2,13 +2,11 @@
  * The schema of wrangler.toml for editors: that of Wrangler, in which variables and policies are those of the tables, each
  * with its sentence of the docs. Editors follow no reference from one schema to another, so it is one file.
  */
-import { toJsonSchema } from '@valibot/to-json-schema'
 import { SOURCE_KINDS } from '../src/core/model/identity-source.ts'
-import { MAX_COST } from '../src/core/options/option-error.ts'
-import { listNames, mapNames } from '../src/core/runtime/lists.ts'
+import { MAX_COST, type Reader, type Readers } from '../src/core/options/readers.ts'
+import { listNames } from '../src/core/runtime/lists.ts'
 import { policyKeys } from '../src/http/config/policy-keys.ts'
-import { createSchemas } from '../src/http/config/values.ts'
-import { createSchema, SECRETS, VARIABLES } from '../src/http/config/variables.ts'
+import { SECRETS, VARIABLES, variables } from '../src/http/config/variables.ts'
 import { explainPolicyKeys, explainVariables, type Setting } from './settings-docs.ts'
 import { readSource } from './write-generated.ts'
 
@@ -47,6 +45,8 @@ const webUrl = matchText('https://\\S+')
 const longText = { type: 'string', minLength: 1, maxLength: 10_000 }
 const texts = either({ type: 'string' }, { type: 'array', items: { type: 'string' } })
 
+const PART = { type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1 }
+
 /** What code reads, as far as a schema can tell. Nothing that is accepted may be refused here. */
 const READ_BY_CODE: Readonly<Record<string, Schema>> = {
   limits: { ...limits, type: ['string', 'integer', 'object'], additionalProperties: limits, propertyNames: NAME },
@@ -70,36 +70,32 @@ const READ_BY_CODE: Readonly<Record<string, Schema>> = {
     additionalProperties: false,
     properties: { type: webUrl, detail: longText, html: longText, redirect: webUrl },
   },
+  reserve: {
+    type: 'object',
+    additionalProperties: false,
+    properties: { critical: PART, default: PART },
+  },
+  LEASES: { anyOf: [{ enum: ['off', 'auto'] }, either(integer(2, 10_000), matchText('\\d{1,15}'))], default: 'off' },
   RATE_LIMITS: matchText(`off|${repeatItem(LIMIT)}`),
   EXEMPT: texts,
   CORS_ORIGINS: texts,
 }
 
 /** The schema of one value, as wrangler.toml may have it. */
-function describeValue(name: string, schema: object): Schema {
+function describeValue(name: string, reader: Reader): Schema {
+  const { values, min, max, pattern, numbers, byDefault } = reader
   const own = READ_BY_CODE[name]
   if (own) return own
-  const { $schema, ...described } = toJsonSchema(schema as Parameters<typeof toJsonSchema>[0], {
-    errorMode: 'ignore',
-    typeMode: 'input',
-  }) as Schema
-  return joinNumber(described)
+  const text = { type: 'string', ...((pattern ?? numbers) && { pattern: (pattern ?? numbers)?.source }) }
+  const number = min === undefined || max === undefined ? { type: 'number' } : integer(min, max)
+  const type = values ? { enum: values, type: typeof values[0] } : numbers ? either(number, text) : text
+  return { ...type, ...(byDefault !== undefined && { default: byDefault }) }
 }
 
-/** A number may be written as text, of which its bounds do not hold. */
-function joinNumber(schema: Schema): Schema {
-  const { anyOf, ...rest } = schema
-  if (!Array.isArray(anyOf)) return schema
-  const parts = (anyOf as readonly Schema[]).map(joinNumber)
-  const [number, text] = parts
-  const isNumeric = parts.length === 2 && number?.type === 'number' && text?.type === 'string'
-  return isNumeric ? either({ ...number, ...rest, type: rest.type ?? 'number' }, text) : { anyOf: parts, ...rest }
-}
-
-function describeSettings(settings: readonly Setting[], schemas: Readonly<Record<string, object>>): Schema {
+function describeSettings(settings: readonly Setting[], readers: Readers): Schema {
   return Object.fromEntries(
     settings.map(({ name, sentence }) => {
-      return [name, { ...describeValue(name, schemas[name] ?? {}), description: sentence }]
+      return [name, { ...describeValue(name, readers[name] as Reader), description: sentence }]
     }),
   )
 }
@@ -114,7 +110,7 @@ export function describeDefinitions(): { readonly SluicePolicy: Schema } {
       type: 'object',
       required: ['name'],
       additionalProperties: false,
-      properties: describeSettings(explainPolicyKeys(), createSchemas(policyKeys)),
+      properties: describeSettings(explainPolicyKeys(), policyKeys),
       // Taplo looks for what it shows of `[[vars.POLICIES]]` in the items of the items. For tables, it says nothing.
       items: POLICY,
     },
@@ -126,7 +122,7 @@ export function describeVariables(others: unknown): Schema {
   const settings = explainVariables().filter(
     ({ name }) => VARIABLES.includes(name as never) && !SECRETS.has(name as never),
   )
-  const properties = describeSettings(settings, mapNames(VARIABLES, createSchema))
+  const properties = describeSettings(settings, variables)
   const { description } = properties.POLICIES as Schema
   const POLICIES = {
     ...either({ type: 'string' }, { type: 'array', minItems: 1, items: POLICY }),

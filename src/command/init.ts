@@ -3,11 +3,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
-import * as v from 'valibot'
 import manifest from '../../package.json' with { type: 'json' }
+import { oneOf, type Reader } from '../core/options/readers.ts'
 import { listNames, mapNames } from '../core/runtime/lists.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
-import { httpUrl, oneOf } from '../http/config/values.ts'
+import { HTTP_URL } from '../http/config/values.ts'
 import { CommandError, findCause } from './command-error.ts'
 import project from './new-project.json' with { type: 'json' }
 import { createOption } from './read-option.ts'
@@ -31,7 +31,7 @@ export const init = defineCommand({
   declare: (command) =>
     command
       .argument('[directory]', 'where to (default: here)')
-      .addOption(createOption('--api <url>', 'origin of your API, with its base path', httpUrl()))
+      .addOption(createOption('--api <url>', 'origin of your API, with its base path', HTTP_URL))
       .addOption(new Option('--store <store>', 'where counts live').choices(STORES)),
   async run({ terminal, cwd }, options, directory = '.') {
     const folder = resolve(cwd, directory)
@@ -41,7 +41,7 @@ export const init = defineCommand({
       const hint = 'Nothing was written. Name another directory.'
       throw new CommandError(`${directory} has ${present.join(', ')} already`, { hint })
     }
-    const api = options.api ?? (await ask(terminal, 'Where is your API, such as https://api.example.com?', httpUrl()))
+    const api = options.api ?? (await ask(terminal, 'Where is your API, such as https://api.example.com?', HTTP_URL))
     const store =
       options.store ?? (await ask(terminal, `Where are counts to live, in ${STORES.join(' or ')}?`, oneOf(...STORES)))
     const files = listFiles(folder, { api, store, packages })
@@ -67,16 +67,12 @@ const WRANGLER_NODE = '>=22.12.0'
 const FILES = ['package.json', 'wrangler.toml', '.dev.vars.example', 'src/worker.ts', '.gitignore'] as const
 
 /** Asks until the answer can be read. */
-async function ask<Schema extends v.GenericSchema>(
-  terminal: Terminal,
-  question: string,
-  schema: Schema,
-): Promise<v.InferOutput<Schema>> {
+async function ask<Value>(terminal: Terminal, question: string, reader: Reader<Value, unknown>): Promise<Value> {
   for (;;) {
     const answer = await terminal.ask(question, 'Name them by --api and --store.')
-    const { success, output, issues } = v.safeParse(schema, answer)
-    if (success) return output
-    terminal.note(`expected ${issues[0].message}, got ${JSON.stringify(answer)}`)
+    const value = reader.parse(answer, '')
+    if (value !== undefined) return value
+    terminal.note(`expected ${reader.expected}, got ${JSON.stringify(answer)}`)
   }
 }
 

@@ -1,45 +1,45 @@
 /** Reads values of options that several subcommands have. */
 import { Option } from '@commander-js/extra-typings'
-import * as v from 'valibot'
 import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'
 import { OptionError } from '../core/options/option-error.ts'
-import { parsed } from '../http/config/values.ts'
+import { parsed, type Reader, read } from '../core/options/readers.ts'
 import { CommandError } from './command-error.ts'
 
 /** Reads a duration into milliseconds. */
 export const duration = parsed(DURATION_EXPECTED, parseDuration)
 
-/** A number in a text, as the first group of a pattern. */
-export function createNumberSchema(pattern: RegExp, expected: string) {
-  return v.pipe(
-    v.string(),
-    v.regex(pattern, expected),
-    v.transform((text) => Number(pattern.exec(text)?.[1])),
-  )
+/** Reads a number in a text, the first group of a pattern. */
+export function createNumberReader(pattern: RegExp, expected: string): Reader<number, string> {
+  return parsed(expected, (text) => {
+    const [, number] = pattern.exec(text) ?? []
+    return number === undefined ? undefined : Number(number)
+  })
 }
 
-export function createOption<Flags extends string, Schema extends v.GenericSchema>(
+export function createOption<Flags extends string, Value>(
   flags: Flags,
   description: string,
-  schema: Schema,
+  reader: Reader<Value, unknown>,
 ) {
-  return new Option(flags, description).argParser(readBy(flags, schema))
+  return new Option(flags, description).argParser(readBy(flags, reader))
 }
 
-export function createListOption<Flags extends string, Schema extends v.GenericSchema>(
+export function createListOption<Flags extends string, Value>(
   flags: Flags,
   description: string,
-  schema: Schema,
+  reader: Reader<Value, unknown>,
 ) {
-  return new Option(flags, description).argParser(collect(readBy(flags, schema)))
+  return new Option(flags, description).argParser(collect(readBy(flags, reader)))
 }
 
-function readBy<Schema extends v.GenericSchema>(flags: string, schema: Schema) {
-  return (text: string): v.InferOutput<Schema> => {
-    const { success, output, issues } = v.safeParse(schema, text)
-    if (success) return output
-    const [name] = /--[\w-]+/.exec(flags) ?? []
-    throw new CommandError(new OptionError(`${name}`, issues[0].message, text).message)
+function readBy<Value>(flags: string, reader: Reader<Value, unknown>) {
+  const [name = ''] = /--[\w-]+/.exec(flags) ?? []
+  return (text: string): Value => {
+    try {
+      return read(reader, text, [name])
+    } catch (error) {
+      throw error instanceof OptionError ? new CommandError(error.message) : error
+    }
   }
 }
 

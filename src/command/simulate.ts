@@ -1,6 +1,6 @@
 /** `sluice simulate`: what limits would have done to the requests of a log. */
-import * as v from 'valibot'
-import { integer, leases, limits } from '../http/config/values.ts'
+import { LEASES, parsed } from '../core/options/readers.ts'
+import { inText, integer, LIMITS } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount } from './format.ts'
 import { createListOption, createOption } from './read-option.ts'
@@ -16,7 +16,7 @@ import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import { noteDigests } from './worker-config.ts'
 
 const ALGORITHMS = SIMULATED_ALGORITHMS.join(', ')
-const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${ALGORITHMS}`)
+const ALGORITHM = parsed(`one of ${ALGORITHMS}`, (text) => SIMULATED_ALGORITHMS.find((name) => name === text))
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000
@@ -46,9 +46,9 @@ export const simulate = defineCommand({
       .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
       .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
       .addOption(createOption('--seed <number>', 'other traffic of the same kind', integer(0, 999_999_999)).default(1))
-      .addOption(createListOption('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', limits()))
+      .addOption(createListOption('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', LIMITS))
       .addOption(createListOption('-a, --algorithm <name>', `of RATE_LIMITS: ${ALGORITHMS}; repeated`, ALGORITHM))
-      .addOption(createListOption('--leases <size>', 'off, auto or a number of permits; repeated', leases()))
+      .addOption(createListOption('--leases <size>', 'off, auto or a number of permits; repeated', inText(LEASES)))
       .option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key', parseFields)
       .option('-o, --out <file>', 'draw it into a page, too, with tables: .html')
       .option('--force', 'replace the file that --out names')

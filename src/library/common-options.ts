@@ -1,8 +1,7 @@
 /** Options that limiters and middleware share. */
 import type { LeaseSize } from '../core/engine/leases/with-leases.ts'
 import type { OnStoreError } from '../core/model/policy.ts'
-import { type Check, checkMethods, checkNow, checkText } from '../core/options/check-options.ts'
-import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../core/options/option-error.ts'
+import * as v from '../core/options/readers.ts'
 import type { Log } from '../core/runtime/log.ts'
 import type { LimiterStore } from './stores.ts'
 
@@ -34,16 +33,12 @@ export interface CountOptions {
   readonly now?: (() => number) | undefined
 }
 
-export const COUNT_CHECKS: Readonly<Record<keyof CountOptions, Check>> = {
-  store: (option, value) => checkMethods(option, value, ['open'], 'what memoryStore() or redisStore() makes'),
-  keyPrefix: (option, value) => checkText(option, value, KEY_PREFIX),
-  // Unlike `checkText`, it does not show the value.
-  identitySecret(option, value) {
-    if (typeof value === 'string' && IDENTITY_SECRET.pattern.test(value)) return
-    throw new OptionError(option, IDENTITY_SECRET.expected, HIDDEN)
-  },
-  now: checkNow,
-}
+export const COUNT_READERS = {
+  store: v.having<LimiterStore>(['open'], 'what memoryStore() or redisStore() makes'),
+  keyPrefix: v.withDefault(v.KEY_PREFIX, 'sluice'),
+  identitySecret: v.IDENTITY_SECRET,
+  now: v.CLOCK,
+} satisfies Readonly<Record<keyof CountOptions, v.Reader>>
 
 /** How charges are decided. */
 export interface LimitingOptions extends CountOptions {
@@ -73,3 +68,11 @@ export interface LimitingOptions extends CountOptions {
    */
   readonly log?: Log | undefined
 }
+
+export const LIMITING_READERS = {
+  ...COUNT_READERS,
+  leases: v.withDefault(v.LEASES, 'off'),
+  onStoreError: v.withDefault(v.STORE_ERROR_FALLBACK, 'local'),
+  localShare: v.withDefault(v.SHARE, 1),
+  log: v.FUNCTION,
+} satisfies Readonly<Record<keyof LimitingOptions, v.Reader>>

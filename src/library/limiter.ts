@@ -5,33 +5,18 @@ import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/leases/with-leases.ts'
 import { ACTIONS, type Charge, type DecisionRequest } from '../core/model/charge.ts'
-import {
-  isEnforced,
-  ON_STORE_ERROR,
-  type OnStoreError,
-  POLICY_MODES,
-  type Policy,
-  type PolicyMode,
-} from '../core/model/policy.ts'
+import { isEnforced, type OnStoreError, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { logFailure } from '../core/model/store.ts'
-import {
-  type Check,
-  checkFunction,
-  checkInteger,
-  checkNames,
-  checkOneOf,
-  checkOptions,
-  checkSignal,
-} from '../core/options/check-options.ts'
 import type { CheckedLimits } from '../core/options/checked-text.ts'
-import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../core/options/option-error.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import * as v from '../core/options/readers.ts'
 import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { createClocks, createSteadyClock } from '../core/runtime/clocks.ts'
 import { consoleLog, createHook, throttle } from '../core/runtime/log.ts'
 import { createSleepClock, type SleepClock, sleep, waitAtMost } from '../core/runtime/sleep.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
-import { COUNT_CHECKS, type LimitingOptions } from './common-options.ts'
+import { LIMITING_READERS, type LimitingOptions } from './common-options.ts'
 import {
   holdSlot,
   type LimiterDecision,
@@ -191,26 +176,20 @@ export interface Limiter {
 /** `waitFor` waits for the store at least this long: its answer may grant at once. */
 const MIN_ANSWER_MS = 100
 
-const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
+const READERS = {
   // Policies are read from these.
-  limits: () => {},
-  plans: () => {},
-  policies: () => {},
-  ...COUNT_CHECKS,
-  leases(option, value) {
-    if (value !== 'off' && value !== 'auto') checkInteger(option, value, MIN_LEASE, MAX_LEASE)
-  },
-  mode: (option, value) => checkOneOf(option, value, POLICY_MODES),
-  refusalCache: checkBoolean,
-  circuitBreaker: checkBoolean,
-  onStoreError: (option, value) => checkOneOf(option, value, ON_STORE_ERROR),
-  localShare(option, value) {
-    if (!(typeof value === 'number' && value > 0 && value <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
-  },
-  log: checkFunction,
-  onDecision: checkFunction,
-  waitUntil: checkFunction,
-}
+  limits: v.ANYTHING,
+  plans: v.ANYTHING,
+  policies: v.ANYTHING,
+  ...LIMITING_READERS,
+  mode: v.MODE,
+  refusalCache: v.BOOLEAN,
+  circuitBreaker: v.BOOLEAN,
+  onDecision: v.FUNCTION,
+  waitUntil: v.FUNCTION,
+} satisfies Readonly<Record<keyof LimiterOptions, v.Reader>>
+
+const WAIT_READERS = { signal: v.SIGNAL, maxWaitMs: v.withDefault(v.DURATION_MS, Number.POSITIVE_INFINITY) }
 
 type ObservableRequest = DecisionRequest<Charge> & Pick<ObservedDecision, 'action'>
 
@@ -245,12 +224,12 @@ class PolicyLimiter implements Limiter {
   readonly #createSleepClock: () => SleepClock | undefined
 
   constructor(options: LimiterOptions) {
-    checkOptions('createLimiter', options, CHECKS)
+    const values = v.readOptions('createLimiter', options, READERS)
     const clocks = createClocks(options.now)
     const { now } = clocks
-    const { store = memoryStore({ now: options.now }), onStoreError = 'local', leases = 'off' } = options
-    const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
-    const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
+    const { onStoreError, leases, keyPrefix, identitySecret, localShare } = values
+    const { store = memoryStore({ now: options.now }), waitUntil: keepAlive = () => {} } = values
+    const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = values
     this.#now = now
     this.#createSleepClock = () => (store.isRemote ? undefined : createSleepClock(options.now))
     const policies = readLimiterPolicies(options, onStoreError)
@@ -313,7 +292,7 @@ class PolicyLimiter implements Limiter {
   async takeUpTo(identity: Identities, permits: number, options: TakeOptions = {}): Promise<PartialDecision> {
     const cost = readCostOption('takeUpTo', options)
     this.#refuseSlots('takeUpTo')
-    checkInteger('permits', permits, 1, MAX_COST)
+    v.read(v.integer(1, v.MAX_COST), permits, 'permits')
     const decided = await this.#decide(identity, cost, options, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
@@ -325,11 +304,9 @@ class PolicyLimiter implements Limiter {
 
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('waitFor', options, ['signal', 'maxWaitMs'])
-    const { signal, maxWaitMs = Infinity, plan, limits } = options
+    const { plan, limits } = options
+    const { signal, maxWaitMs } = v.readValues(WAIT_READERS, options)
     const one = plan === undefined && limits === undefined ? { cost } : { cost, plan, limits }
-    checkSignal('signal', signal)
-    if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
-      throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const readPassedMs = createSteadyClock(() => performance.now())
     for (;;) {
       signal?.throwIfAborted()
@@ -349,7 +326,7 @@ class PolicyLimiter implements Limiter {
 
   async settle(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void> {
     const charged = readCharged(decision)
-    checkInteger('units', units, 0, MAX_COST)
+    v.read(v.integer(0, v.MAX_COST), units, 'units')
     this.#refuseSlots('settle')
     await this.#correct(identity, decision, units - charged)
   }
@@ -362,7 +339,7 @@ class PolicyLimiter implements Limiter {
       throw new OptionError('refund', expected, `${fixed.name}: ${fixed.algorithm}`)
     }
     if (charged === 0) return
-    if (units !== undefined) checkInteger('units', units, 1, charged)
+    if (units !== undefined) v.read(v.integer(1, charged), units, 'units')
     await this.#correct(identity, decision, -(units ?? charged))
   }
 
@@ -467,14 +444,12 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 
 /** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
 function readCostOption(method: string, options: TakeOptions, more: readonly string[] = []): number {
-  checkNames(method, options, ['cost', 'plan', 'limits', ...more])
+  v.checkNames(method, options, ['cost', 'plan', 'limits', ...more])
   return options.cost === undefined ? 1 : options.cost
 }
 
 function readCharged(decision: LimiterDecision | PartialDecision): number {
-  const charged = decision?.charged
-  checkInteger('decision.charged', charged, 0, Number.MAX_SAFE_INTEGER)
-  return charged
+  return v.read(v.integer(0, Number.MAX_SAFE_INTEGER), decision?.charged, 'decision.charged')
 }
 
 /**
@@ -497,8 +472,4 @@ function readLimiterPolicies(options: LimiterOptions, onStoreError: OnStoreError
   }
   if (policies !== undefined) throw new OptionError('limits', 'either limits or policies', limits)
   return readPolicies([{ name: 'default', algorithm: 'sliding-window', limits, plans }], onStoreError, () => '')
-}
-
-function checkBoolean(option: string, value: unknown): void {
-  checkOneOf(option, value, [true, false])
 }

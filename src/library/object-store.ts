@@ -1,7 +1,7 @@
 /** Counts in Durable Objects, for limiters and middleware in a Worker. */
 
-import { readTimeoutMs } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
+import { readOptions, STORE_READERS } from '../core/options/readers.ts'
 import { DurableObjectStore } from '../core/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../core/store/durable-object/objects.ts'
 import type { LimiterStore } from './stores.ts'
@@ -23,7 +23,7 @@ export interface ObjectStoreOptions {
  * @throws {OptionError} for a wrong option, and for what is no binding of Durable Objects
  */
 export function objectStore(namespace: ObjectNamespace, options: ObjectStoreOptions = {}): LimiterStore {
-  const timeoutMs = readTimeoutMs('objectStore', options)
+  const { timeoutMs } = readOptions('objectStore', options, STORE_READERS, 'objectStore')
   if (typeof namespace?.idFromName !== 'function') {
     throw new OptionError('objectStore', 'a binding of Durable Objects, such as env.LIMITS', typeof namespace)
   }

@@ -1,28 +1,13 @@
 /** Policies of a limiter, and a function for each algorithm. */
 import type { StoreCharge } from '../core/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, type CalendarUnit, LIMITS_EXPECTED } from '../core/model/limits.ts'
-import {
-  ON_STORE_ERROR,
-  type OnStoreError,
-  POLICY_MODES,
-  type Policy,
-  type PolicyLimit,
-  type PolicyMode,
-} from '../core/model/policy.ts'
+import type { OnStoreError, Policy, PolicyLimit, PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
-import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
 import type { CheckedText } from '../core/options/checked-text.ts'
-import { NAME, OptionError } from '../core/options/option-error.ts'
-import {
-  type AlgorithmOptions,
-  OPTIONS,
-  type OptionName,
-  type OptionRule,
-  type OwnOptions,
-  type PenaltyOptions,
-} from '../core/options/policy-options.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import { type AlgorithmOptions, OPTIONS, type OptionName, type PenaltyOptions } from '../core/options/policy-options.ts'
 import { type Fail, readLimits, readPenalty } from '../core/options/read-limits.ts'
-import { listNames } from '../core/runtime/lists.ts'
+import * as v from '../core/options/readers.ts'
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
@@ -151,28 +136,32 @@ function defineAlgorithm(
   algorithm: AlgorithmOptions,
   options: Partial<AlgorithmOptions> = {},
 ): AlgorithmOptions {
-  checkNames(name, options, ALGORITHM_OPTIONS[algorithm.algorithm])
+  v.checkNames(name, options, ALGORITHM_OPTIONS[algorithm.algorithm])
   const defined = { ...algorithm, ...options }
-  parseAlgorithmLimits(`${name}.`, defined)
+  v.readValues(ALGORITHM_READERS, defined, name)
+  readLimits({ name: '', ...defined }, createFail(name, defined), readCalendarLimits)
   return defined
 }
 
-const OPTION_NAMES = listNames(OPTIONS)
-const NAMES: readonly (keyof PolicyOptions)[] = [
-  ...(['name', 'algorithm', 'limits', 'plans'] as const),
-  ...OPTION_NAMES,
-  ...(['mode', 'onStoreError'] as const),
-]
+const LIMITS = v.anyText(LIMITS_EXPECTED)
 
-/** @param prefix precedes the name of an option in errors @throws {OptionError} naming the option to fix */
-function checkOwnOptions(prefix: string, options: OwnOptions): void {
-  for (const name of OPTION_NAMES) {
-    const [option, value] = [`${prefix}${name}`, options[name]]
-    const rule: OptionRule = OPTIONS[name]
-    if (value === undefined) continue
-    if (rule.type === 'integer') checkInteger(option, value, rule.min, rule.max)
-    else if (rule.type === 'text') checkString(option, value, rule.expected)
-    else checkOneOf(option, value, [true, false])
+const ALGORITHM_READERS = {
+  algorithm: v.required(v.oneOf(...ALGORITHM_NAMES)),
+  limits: v.required(LIMITS),
+  ...OPTIONS,
+}
+
+const READERS = {
+  name: v.required(v.NAME),
+  mode: v.withDefault(v.MODE, 'enforce'),
+  onStoreError: v.STORE_ERROR_FALLBACK,
+  ...ALGORITHM_READERS,
+  plans: v.record(v.NAME, LIMITS, 'limits by plan'),
+} satisfies Readonly<Record<keyof PolicyOptions, v.Reader>>
+
+function createFail(where: string, options: AlgorithmOptions & PenaltyOptions): Fail {
+  return (key, expected) => {
+    throw new OptionError(`${where}.${key}`, expected, options[key])
   }
 }
 
@@ -204,23 +193,22 @@ export function readPolicies(
 
 /** @throws {OptionError} naming the option to fix, below `path` */
 export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): LimiterPolicy {
-  checkNames(path, options, NAMES)
-  const { name, algorithm, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
-  checkText(`${path}.name`, name, NAME)
-  checkOneOf(`${path}.mode`, mode, POLICY_MODES)
-  checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
-  const { limits, burst } = parseAlgorithmLimits(`${path}.`, options)
+  const values = v.readOptions(path, options, READERS, path)
+  const { name, algorithm, plans, mode, onStoreError = onStoreErrorOfAll } = values
+  const fail = createFail(path, options)
+  const { limits, burst } = readLimits(options, fail, readCalendarLimits)
   const readOther = createOtherReader(options, limits)
+  const terms = Object.entries(plans ?? {}).map(([plan, text]) => {
+    return [plan, toTerms(readOther(`${path}.plans.${plan}`, text), plan)] as const
+  })
   return {
     name,
     algorithm,
     limits,
     burst,
-    termsByPlan: readPlanTerms(path, options, readOther),
+    termsByPlan: plans && new Map(terms),
     readOther,
-    penalty: readPenalty(options, limits, (key, expected) => {
-      throw new OptionError(`${path}.${key}`, expected, options[key])
-    }),
+    penalty: readPenalty(options, limits, fail),
     mode,
     onStoreError,
   }
@@ -230,11 +218,10 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
 function createOtherReader(options: PolicyOptions, base: readonly PolicyLimit[]) {
   const formatWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
   return (option: string, text: string) => {
-    checkString(option, text, LIMITS_EXPECTED)
     const fail = (expected: string): never => {
       throw new OptionError(option, expected, text)
     }
-    const own = { ...options, limits: text }
+    const own = { ...options, limits: v.read(LIMITS, text, option) }
     const { limits, burst } = readLimits(own, (_, expected) => fail(expected), readCalendarLimits)
     if (formatWindows(limits) !== formatWindows(base)) fail('the same windows in every plan')
     return { limits, burst }
@@ -246,37 +233,8 @@ export function toTerms({ limits, burst }: Pick<Policy, 'limits' | 'burst'>, pla
   return { limits, ...(burst !== undefined && { burst }), plan }
 }
 
-/** @throws {OptionError} naming the option to fix, below `path` */
-function readPlanTerms(path: string, { plans }: PolicyOptions, readOther: NonNullable<LimiterPolicy['readOther']>) {
-  if (plans === undefined) return undefined
-  if (typeof plans !== 'object' || plans === null) throw new OptionError(`${path}.plans`, 'limits by plan', plans)
-  const entries = Object.entries(plans).map(([plan, text]) => {
-    checkText(`${path}.plans`, plan, NAME)
-    return [plan, toTerms(readOther(`${path}.plans.${plan}`, text), plan)] as const
-  })
-  return new Map(entries)
-}
-
 /** @returns units that one decision over all of these policies may cost at most, in any plan */
 export function findMaxCost(policies: readonly LimiterPolicy[]): number {
   const all = policies.flatMap((policy) => [policy, ...(policy.termsByPlan?.values() ?? [])])
   return Math.min(...all.flatMap(({ limits, burst }) => [...limits.map(({ limit }) => limit), burst ?? Infinity]))
-}
-
-/**
- * @param prefix precedes the name of an option in errors
- * @throws {OptionError} naming the option to fix
- */
-export function parseAlgorithmLimits(
-  prefix: string,
-  options: AlgorithmOptions & PenaltyOptions & { readonly name?: string },
-) {
-  const { algorithm, limits } = options
-  checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
-  checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
-  checkOwnOptions(prefix, options)
-  const fail: Fail = (key, expected) => {
-    throw new OptionError(`${prefix}${key}`, expected, options[key])
-  }
-  return readLimits({ name: '', ...options }, fail, readCalendarLimits)
 }

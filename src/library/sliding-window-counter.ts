@@ -2,10 +2,9 @@
 import type { StoreCharge } from '../core/model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'
 import type { Store } from '../core/model/store.ts'
-import { type Check, checkInteger, checkOptions, checkText } from '../core/options/check-options.ts'
-import { MAX_COST, NAME, OptionError } from '../core/options/option-error.ts'
+import * as v from '../core/options/readers.ts'
 import { createPolicyCharge, type Identity } from './charge-builder.ts'
-import { COUNT_CHECKS, type CountOptions } from './common-options.ts'
+import { COUNT_READERS, type CountOptions } from './common-options.ts'
 import { readPolicy } from './policies.ts'
 import { memoryStore, refuseSharedNames } from './stores.ts'
 
@@ -32,12 +31,12 @@ export interface SlidingWindowCounterOptions extends CountOptions {
 /** No count reaches it, so nothing is ever refused; and every client of Redis reads it exactly. */
 const NO_LIMIT = 2 ** 52
 
-const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
-  window: () => {},
-  name: (option, value) => checkText(option, value, NAME),
-  identity: () => {},
-  ...COUNT_CHECKS,
-}
+const READERS = {
+  window: v.required(v.parsed(DURATION_EXPECTED, parseDuration)),
+  name: v.withDefault(v.NAME, 'count'),
+  identity: v.ANYTHING,
+  ...COUNT_READERS,
+} satisfies Readonly<Record<keyof SlidingWindowCounterOptions, v.Reader>>
 
 /**
  * Counts what was added in the last seconds, or whatever the window is: exactly, to the millisecond. What was added
@@ -52,14 +51,12 @@ export class SlidingWindowCounter {
 
   /** @throws {OptionError} for a wrong option */
   constructor(options: SlidingWindowCounterOptions) {
-    checkOptions('SlidingWindowCounter', options, CHECKS)
-    const { window, name = 'count', identity = [''], keyPrefix = 'sluice', identitySecret, now } = options
-    const windowMs = typeof window === 'string' ? parseDuration(window) : undefined
-    if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
-    const store = options.store ?? memoryStore(now && { now })
+    const values = v.readOptions('SlidingWindowCounter', options, READERS)
+    const { window: windowMs, name, keyPrefix, identitySecret, now } = values
+    const store = values.store ?? memoryStore({ now })
     const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, 'policy', 'local')
     refuseSharedNames(store, keyPrefix, [policy])
-    const charge = createPolicyCharge(policy, { keyPrefix, secret: identitySecret }, identity, 1)
+    const charge = createPolicyCharge(policy, { keyPrefix, secret: identitySecret }, options.identity ?? [''], 1)
     this.#charge = { ...charge, limits: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])
   }
@@ -72,7 +69,7 @@ export class SlidingWindowCounter {
    * @throws {OptionError} for another count. @throws {StoreError} if the store gives no answer: it may have counted
    */
   async add(count = 1): Promise<number> {
-    checkInteger('count', count, 1, MAX_COST)
+    v.read(v.integer(1, v.MAX_COST), count, 'count')
     return this.#decide('take', count)
   }
 

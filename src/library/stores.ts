@@ -5,8 +5,8 @@ import { findLayouts, SHARD_STATES, withShards } from '../core/engine/places/sha
 import type { AlgorithmName } from '../core/model/limits.ts'
 import type { Policy } from '../core/model/policy.ts'
 import type { Shard, Store } from '../core/model/store.ts'
-import { type Check, checkInteger, checkNow, checkOptions, readTimeoutMs } from '../core/options/check-options.ts'
-import { NAME, OptionError } from '../core/options/option-error.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import * as v from '../core/options/readers.ts'
 import { readLatestMs } from '../core/runtime/clocks.ts'
 import type { Log } from '../core/runtime/log.ts'
 import { Lru } from '../core/runtime/lru.ts'
@@ -48,10 +48,10 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number | undefined
 }
 
-const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
-  now: checkNow,
-  maxKeys: (option, value) => checkInteger(option, value, 1, 2 ** 24),
-}
+const MEMORY_READERS = {
+  now: v.CLOCK,
+  maxKeys: v.integer(1, 2 ** 24),
+} satisfies Readonly<Record<keyof MemoryStoreOptions, v.Reader>>
 
 /**
  * Counts in this process's memory.
@@ -59,8 +59,7 @@ const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
  * @throws {OptionError} for a wrong option
  */
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
-  checkOptions('memoryStore', options, MEMORY_CHECKS, 'memoryStore.')
-  const { now = readLatestMs, maxKeys } = options
+  const { now = readLatestMs, maxKeys } = v.readOptions('memoryStore', options, MEMORY_READERS, 'memoryStore')
   const states = new ExpiringStates(maxKeys)
   const store = new WindowStore(now, states)
   const opened: LimiterStore = { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
@@ -123,7 +122,7 @@ export interface RedisShard extends Shard {
  * @throws {OptionError} for a wrong option, and for a client that would send a call twice, because that charges twice
  */
 export function redisStore(clients: AnyRedis | readonly RedisShard[], options: RedisStoreOptions = {}): LimiterStore {
-  const timeoutMs = readTimeoutMs('redisStore', options)
+  const { timeoutMs } = v.readOptions('redisStore', options, v.STORE_READERS, 'redisStore')
   const shards = isList(clients) ? checkShards(clients) : [{ name: '', client: clients }]
   const adapted = shards.map(({ client, ...shard }) => ({ ...shard, client: adaptRedis(client) }))
   return {
@@ -150,7 +149,7 @@ function checkShards(shards: readonly RedisShard[]): readonly RedisShard[] {
   const { now, next } = findLayouts(shards)
   const isOnce = new Set(shards.flatMap(({ name, client }) => [name, client])).size === 2 * shards.length
   const isWrong = ({ name, state }: Shard) =>
-    typeof name !== 'string' || !NAME.pattern.test(name) || ![undefined, ...SHARD_STATES].includes(state)
+    typeof name !== 'string' || !v.NAME.pattern.test(name) || ![undefined, ...SHARD_STATES].includes(state)
   if (isOnce && now.length > 0 && next.length > 0 && !shards.some(isWrong)) return shards
   const expected =
     'a list of { name, client } with each name and client once and, while some move, state: "joining" or "leaving", not of all'

@@ -1,7 +1,7 @@
 /** Middleware for handlers of `fetch`. */
-import { checkFunction } from '../core/options/check-options.ts'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
+import { FUNCTION, read } from '../core/options/readers.ts'
 import type { RateLimit } from '../http/request/rate-limit.ts'
 import type { CallerCounts } from './counts.ts'
 import type { SharedOptions } from './options.ts'
@@ -49,8 +49,8 @@ export function limit<
 ): ((request: Req, ...rest: Rest) => Promise<Response>) & CallerCounts {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options
-  if (waitUntil !== undefined) checkFunction('waitUntil', waitUntil)
-  checkFunction('handler', handler)
+  if (waitUntil !== undefined) read(FUNCTION, waitUntil, 'waitUntil')
+  read(FUNCTION, handler, 'handler')
   const { onLimited } = options
   const { respond, counts } = createRespond<[request: Req, ...rest: Rest]>(shared, {
     toRequest: (...args) => args[0],

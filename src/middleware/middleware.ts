@@ -11,11 +11,11 @@ import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
 import { createCounts } from './counts.ts'
-import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
+import { type ReportedLimits, readMiddlewareOptions, type SharedOptions } from './options.ts'
 
 /** @throws {OptionError} for a wrong option */
 export function composeMiddleware<Args extends unknown[]>(options: SharedOptions<Args>) {
-  const settings = readOptions(options)
+  const settings = readMiddlewareOptions(options)
   const { policies, keyPrefix, literalInPaths, log, delay, onDecision } = settings
   if (!options.store && !isWarned) {
     isWarned = true

@@ -1,5 +1,4 @@
 /** The options of a middleware, and their checks. */
-import * as v from 'valibot'
 import { withLeases } from '../core/engine/leases/with-leases.ts'
 import type { CostTerm } from '../core/model/cost.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
@@ -7,23 +6,24 @@ import { LIMITS_EXPECTED } from '../core/model/limits.ts'
 import type { PolicyMode, ResponseHead } from '../core/model/policy.ts'
 import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
-import { NAME, OptionError } from '../core/options/option-error.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import * as v from '../core/options/readers.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
 import { createLoader } from '../core/runtime/create-loader.ts'
+import { listNames, mapNames } from '../core/runtime/lists.ts'
 import { consoleLog, createHook, throttle } from '../core/runtime/log.ts'
 import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
-import { readJwtSettings } from '../http/config/load-config.ts'
+import { JWT, readJwtSettings } from '../http/config/load-config.ts'
 import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../http/config/policies.ts'
-import { anonymous, by, fold, limitsByPlan, type PolicyInput } from '../http/config/policy-keys.ts'
-import { boolean, integer, limits, strictTable, textLike } from '../http/config/values.ts'
-import { createSchema, toOptionError } from '../http/config/variables.ts'
+import { BY, FOLD, LIMITS_BY_PLAN, MISSING_IDENTITY, type PolicyInput } from '../http/config/policy-keys.ts'
+import { integer, LIMITS } from '../http/config/values.ts'
+import { variables } from '../http/config/variables.ts'
 import type { ClaimReader, JwtSettings } from '../http/request/identity/claims.ts'
 import type { VerifierParts } from '../http/request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../http/request/identity/reading.ts'
 import type { ObservedRequest } from '../http/request/rate-limit.ts'
 import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
-import type { LimitingOptions } from '../library/common-options.ts'
-import type { LimiterStore } from '../library/stores.ts'
+import { LIMITING_READERS, type LimitingOptions } from '../library/common-options.ts'
 import { createWarn, type Warn } from './warnings.ts'
 
 /** Status of the limits of all policies that apply, of which there is at least one. */
@@ -208,70 +208,45 @@ const NAMES: Names = {
   jwt: (key) => `jwt.${key}`,
 }
 
-const aFunction = v.optional(v.function('a function'))
+const JWT_READERS = mapNames(listNames(JWT), (key) => variables[JWT[key]])
+
 const countsRequest = ({ kind }: CostTerm) => kind === 'bytes:request'
-const isStore = (value: unknown) => typeof value === 'object' && value !== null && 'open' in value
-const isClock = (value: unknown) => typeof value === 'function' && Number.isFinite(value())
 
-const jwt = {
-  jwksUrl: createSchema('JWKS_URL'),
-  secret: createSchema('JWT_SECRET'),
-  issuer: createSchema('JWT_ISSUER'),
-  audience: createSchema('JWT_AUDIENCE'),
-}
-
-const entries = {
-  limits: v.optional(limits()),
-  plans: v.optional(v.custom<object>((value) => v.is(limitsByPlan(), value), 'limits by plan')),
-  name: v.optional(textLike(NAME), 'default'),
-  by: v.optional(by()),
-  fold: v.optional(fold()),
-  policies: createSchema('POLICIES'),
-  exempt: createSchema('EXEMPT'),
-  identify: aFunction,
-  cost: aFunction,
-  plan: aFunction,
-  delay: aFunction,
-  onDecision: aFunction,
-  isFailure: aFunction,
-  skip: aFunction,
-  anonymous: v.optional(anonymous()),
-  jwt: v.optional(strictTable('option', jwt, 'a table of options')),
-  store: v.optional(v.custom<LimiterStore>(isStore, 'memoryStore() or redisStore(client)')),
-  keyPrefix: createSchema('KEY_PREFIX'),
-  identitySecret: createSchema('IDENTITY_SECRET'),
-  mode: createSchema('MODE'),
-  shedding: v.optional(boolean(), false),
-  rateLimitHeaders: createSchema('RATELIMIT_HEADERS'),
-  ipv6Prefix: createSchema('IPV6_PREFIX'),
-  leases: createSchema('LEASES'),
-  onStoreError: createSchema('ON_STORE_ERROR'),
-  localShare: createSchema('LOCAL_SHARE'),
-  literalInPaths: createSchema('LITERAL_IN_PATHS'),
-  trustProxy: v.optional(v.union([v.function(), integer(1, 20)], 'a number of proxies from 1 to 20, or a function')),
-  onLimited: aFunction,
-  log: aFunction,
-  now: v.optional(v.custom<() => number>(isClock, 'a clock that returns milliseconds')),
-}
+const READERS = {
+  limits: LIMITS,
+  plans: LIMITS_BY_PLAN,
+  name: v.withDefault(v.NAME, 'default'),
+  by: BY,
+  fold: FOLD,
+  policies: variables.POLICIES,
+  exempt: variables.EXEMPT,
+  identify: v.FUNCTION,
+  cost: v.FUNCTION,
+  plan: v.FUNCTION,
+  delay: v.FUNCTION,
+  onDecision: v.FUNCTION,
+  isFailure: v.FUNCTION,
+  skip: v.FUNCTION,
+  anonymous: MISSING_IDENTITY,
+  jwt: v.table(JWT_READERS, 'a table of options'),
+  mode: variables.MODE,
+  shedding: v.withDefault(v.BOOLEAN, false),
+  rateLimitHeaders: variables.RATELIMIT_HEADERS,
+  ipv6Prefix: variables.IPV6_PREFIX,
+  literalInPaths: variables.LITERAL_IN_PATHS,
+  trustProxy: v.either(v.FUNCTION, integer(1, 20), 'a number of proxies from 1 to 20, or a function'),
+  onLimited: v.FUNCTION,
+  ...LIMITING_READERS,
+  leases: variables.LEASES,
+  localShare: variables.LOCAL_SHARE,
+} satisfies Readonly<Record<keyof SharedOptions<never> | 'onLimited', v.Reader>>
 
 /** The plan of `limits`, beside plans. */
 const DEFAULT_PLAN = 'default'
 
-const schema = strictTable('option', entries, 'a table of options')
-
-/** All of `jwt` that is not known to be public is hidden. */
-function isHidden([option, key]: readonly (string | number)[]): boolean {
-  return option === 'identitySecret' || (option === 'jwt' && !/^(?:jwksUrl|issuer|audience)$/.test(`${key}`))
-}
-
 /** @throws {OptionError} on the first invalid option */
-export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>) {
-  const result = v.safeParse(schema, options, { abortEarly: true })
-  if (!result.success) {
-    const [issue] = result.issues
-    throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
-  }
-  const values = result.output
+export function readMiddlewareOptions<Args extends unknown[]>(options: SharedOptions<Args>) {
+  const values = v.readOptions('', options, READERS)
   const { identify, cost, plan, plans, delay, isFailure, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks

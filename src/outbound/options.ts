@@ -1,16 +1,7 @@
 /** The options of outbound calls, and their checks. */
 import { PRIORITIES, type Priority } from '../core/model/policy.ts'
-import {
-  type Check,
-  checkFunction,
-  checkInteger,
-  checkMethods,
-  checkOneOf,
-  checkOptions,
-  checkSignal,
-  checkString,
-} from '../core/options/check-options.ts'
-import { MAX_COST, OptionError } from '../core/options/option-error.ts'
+import * as v from '../core/options/readers.ts'
+import { listNames, mapNames } from '../core/runtime/lists.ts'
 import type { LimiterDecision } from '../library/decision.ts'
 import type { Clock } from './clock.ts'
 import type { WaitReason } from './gate.ts'
@@ -245,55 +236,52 @@ export interface CallSettings {
   readonly maxWaitMs: number
 }
 
-const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
-  resource: checkString,
-  cost: (option, value) => checkInteger(option, value, 1, MAX_COST),
-  priority: (option, value) => checkOneOf(option, value, PRIORITIES),
-  tenant: checkString,
-  signal: checkSignal,
-  maxWaitMs: checkDuration,
+const CALL_READERS = {
+  resource: v.anyText(),
+  cost: v.integer(1, v.MAX_COST),
+  priority: v.oneOf(...PRIORITIES),
+  tenant: v.anyText(),
+  signal: v.SIGNAL,
+  maxWaitMs: v.DURATION_MS,
+} satisfies Readonly<Record<keyof CallSettings, v.Reader>>
+
+/** The result of a function in place of a value is read at each call instead. */
+const { resource: RESOURCE, ...PER_CALL } = mapNames(listNames(CALL_READERS), (name) => {
+  return v.either(v.FUNCTION, CALL_READERS[name] as v.Reader, CALL_READERS[name].expected)
+})
+
+const QUEUE_READERS = {
+  ...PER_CALL,
+  maxQueued: v.integer(1, 1_000_000),
+  concurrency: v.integer(1, 1_000_000),
+  onWait: v.FUNCTION,
+  onDecision: v.FUNCTION,
+  clock: v.having(['now', 'after'], 'functions now and after'),
+  random: v.FUNCTION,
+  limiter: v.having(['take'], 'what createLimiter() makes'),
+  limits: v.anyText('limits such as 300/1m'),
 }
 
-/** The result of a function in place of a value is checked at each call instead. */
-const QUEUE_CHECKS = {
-  cost: allowFunction(CALL_CHECKS.cost),
-  priority: allowFunction(CALL_CHECKS.priority),
-  tenant: allowFunction(CALL_CHECKS.tenant),
-  maxWaitMs: allowFunction(CALL_CHECKS.maxWaitMs),
-  maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
-  concurrency: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
-  signal: allowFunction(checkSignal),
-  onWait: checkFunction,
-  onDecision: checkFunction,
-  clock: (option: string, value: unknown) => checkMethods(option, value, ['now', 'after'], 'functions now and after'),
-  random: checkFunction,
-  limiter: (option: string, value: unknown) => checkMethods(option, value, ['take'], 'what createLimiter() makes'),
-  limits: (option: string, value: unknown) => checkString(option, value, 'limits such as 300/1m'),
-}
+export const THROTTLE_READERS = {
+  ...QUEUE_READERS,
+  identity: RESOURCE,
+} satisfies Readonly<Record<keyof ThrottleOptions<[]>, v.Reader>>
 
-export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>> = {
-  ...QUEUE_CHECKS,
-  identity: allowFunction(CALL_CHECKS.resource),
-}
+const RETRY_READERS = {
+  methods: v.list(v.anyText(), 'a list of methods'),
+  attempts: v.integer(1, 100),
+  isRefusal: v.FUNCTION,
+} satisfies Readonly<Record<keyof RetryOptions, v.Reader>>
 
-const RETRY_CHECKS: Readonly<Record<keyof RetryOptions, Check>> = {
-  methods(option, value) {
-    if (!Array.isArray(value)) throw new OptionError(option, 'a list of methods', value)
-    for (const method of value) checkString(option, method)
-  },
-  attempts: (option, value) => checkInteger(option, value, 1, 100),
-  isRefusal: checkFunction,
-}
-
-export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
-  ...QUEUE_CHECKS,
-  resource: allowFunction(CALL_CHECKS.resource),
-  retry: (option, value) => checkOptions(option, value as object, RETRY_CHECKS, 'retry.'),
-  readLimits: checkFunction,
-  actualCost: checkFunction,
-  pauseMs: checkDuration,
-  maxPauseMs: checkDuration,
-}
+export const OUTBOUND_READERS = {
+  ...QUEUE_READERS,
+  resource: RESOURCE,
+  retry: v.table(RETRY_READERS, 'an object'),
+  readLimits: v.FUNCTION,
+  actualCost: v.FUNCTION,
+  pauseMs: v.DURATION_MS,
+  maxPauseMs: v.DURATION_MS,
+} satisfies Readonly<Record<keyof OutboundOptions, v.Reader>>
 
 /** @throws {OptionError} for what a function in place of a value returns: values themselves were checked before */
 export function resolveCallSettings<Arguments extends readonly unknown[]>(
@@ -304,7 +292,7 @@ export function resolveCallSettings<Arguments extends readonly unknown[]>(
   const resolve = <T>(option: keyof CallSettings, value: PerCall<T, Arguments>): T => {
     if (typeof value !== 'function') return value
     const result = (value as (...call: Arguments) => T)(...call)
-    CALL_CHECKS[option](option, result)
+    if (result !== undefined || option !== 'signal') v.read<unknown>(CALL_READERS[option], result, option)
     return result
   }
   return {
@@ -315,12 +303,4 @@ export function resolveCallSettings<Arguments extends readonly unknown[]>(
     signal: resolve('signal', options.signal),
     maxWaitMs: resolve('maxWaitMs', options.maxWaitMs ?? 60_000),
   }
-}
-
-function allowFunction(check: Check): Check {
-  return (option, value) => typeof value === 'function' || check(option, value)
-}
-
-function checkDuration(option: string, value: unknown): void {
-  if (!(typeof value === 'number' && value >= 0)) throw new OptionError(option, 'milliseconds from 0', value)
 }

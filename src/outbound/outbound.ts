@@ -1,18 +1,18 @@
 /** A `fetch` that keeps to limits, and a function that does. */
-import { checkFunction, checkOptions, checkSignal } from '../core/options/check-options.ts'
 import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
+import { FUNCTION, read, readOptions, SIGNAL } from '../core/options/readers.ts'
 import { consoleLog, createHook, throttle as throttleLog } from '../core/runtime/log.ts'
 import { systemClock } from './clock.ts'
 import type { Answer } from './lanes.ts'
 import {
-  OUTBOUND_CHECKS,
+  OUTBOUND_READERS,
   type OutboundCall,
   type OutboundDecision,
   type OutboundOptions,
   type QueueOptions,
   resolveCallSettings,
-  THROTTLE_CHECKS,
+  THROTTLE_READERS,
   type ThrottleOptions,
 } from './options.ts'
 import { createOwnLimiter } from './own-limits.ts'
@@ -45,8 +45,8 @@ export function outbound<LimitsText extends string = string>(
   fetch: typeof globalThis.fetch,
   options: OutboundOptions & CheckedLimits<LimitsText> = {},
 ): OutboundFetch {
-  checkFunction('fetch', fetch)
-  checkOptions('outbound', options, OUTBOUND_CHECKS)
+  read(FUNCTION, fetch, 'fetch')
+  readOptions('outbound', options, OUTBOUND_READERS)
   const { clock = systemClock, resource = ({ url }) => url.origin, retry = {} } = options
   const { attempts = DEFAULT_ATTEMPTS, methods = IDEMPOTENT, isRefusal: isOwnRefusal } = retry
   const repeatable = new Set(methods.map((method) => method.toUpperCase()))
@@ -72,7 +72,7 @@ export function outbound<LimitsText extends string = string>(
     const isReplayable = attempts > 1 && canRepeat(call, repeatable, init)
     // Null takes the signal of a request away.
     const signals = [init?.signal === undefined ? request?.signal : init.signal, signal]
-    for (const each of signals) if (each !== undefined && each !== null) checkSignal('signal', each)
+    for (const each of signals) if (each !== undefined && each !== null) read(SIGNAL, each, 'signal')
     const dueMs = clock.now() + maxWaitMs
     const route = `${call.method} ${call.url.pathname}`
     for (let repetitions = 0; ; repetitions++) {
@@ -101,8 +101,8 @@ export function throttle<This, Arguments extends readonly unknown[], Result, Lim
   work: (this: This, ...call: Arguments) => Result | Promise<Result>,
   options: ThrottleOptions<Arguments> & CheckedLimits<LimitsText>,
 ): (this: This, ...call: Arguments) => Promise<Result> {
-  checkFunction('work', work)
-  checkOptions('throttle', options, THROTTLE_CHECKS)
+  read(FUNCTION, work, 'work')
+  readOptions('throttle', options, THROTTLE_READERS)
   const { limiter, limits, concurrency, identity = '' } = options
   if (limiter === undefined && limits === undefined && concurrency === undefined) {
     throw new OptionError('limits', 'limits, limiter or concurrency', undefined)

@@ -2,7 +2,6 @@
 import { findLongestMs } from '../core/algorithms/sliding-window.ts'
 import { WindowLog } from '../core/algorithms/window-log.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../core/model/limits.ts'
-import { checkInteger } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { ExpiringStates } from '../core/store/memory/expiring-states.ts'
 import type { LimiterDecision } from '../library/decision.ts'
@@ -37,7 +36,7 @@ export function createOwnLimiter({ limiter, limits: text }: OwnLimits, clock: Cl
     else states.add(calls, identity, log, ttlMs)
   }
   const takeNow = (identity: string, cost: number): LimiterDecision => {
-    checkInteger('cost', cost, 1, minLimit)
+    if (cost > minLimit) throw new OptionError('cost', `an integer from 1 to ${minLimit}`, cost)
     const nowMs = clock.now()
     const found = find(identity, nowMs)
     let retryAfterMs = 0

@@ -1,7 +1,8 @@
 /** Finds what holds for each descriptor of a request: the first step of a decision. */
 import { ALGORITHMS } from '../core/algorithms/algorithm-table.ts'
 import { type Charge, formatKey } from '../core/model/charge.ts'
-import { MAX_COST, OptionError } from '../core/options/option-error.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import { MAX_COST } from '../core/options/readers.ts'
 import { createDigest } from '../core/runtime/digest.ts'
 import { TextLru } from '../core/runtime/lru.ts'
 import type { Config } from '../http/config/load-config.ts'

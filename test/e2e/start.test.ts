@@ -1,7 +1,8 @@
 /** Where Workers start, little is allowed: the gateway of every configuration must start there, and none may stop it. */
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
-import { createSchema, VARIABLES, type VariableName } from '../../src/http/config/variables.ts'
+import type { Reader } from '../../src/core/options/readers.ts'
+import { VARIABLES, type VariableName, variables } from '../../src/http/config/variables.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { startDirectGateway } from '../support/direct-gateway.ts'
@@ -83,8 +84,8 @@ const ROUNDS = Array.from({ length: 12 }, (_, round) => createRound(round))
 test('the rounds have every variable, and every value of a closed list', () => {
   const started = new Set(ROUNDS.flatMap((env) => Object.entries(env).map(([name, value]) => `${name}=${value}`)))
   for (const name of VARIABLES) {
-    const { type, options = [] } = createSchema(name).wrapped as { readonly type: string; readonly options?: string[] }
-    const values: readonly unknown[] = [...VALUES[name], ...(type === 'picklist' ? options : [])]
+    const { values: closed = [] }: Reader = variables[name]
+    const values: readonly unknown[] = [...VALUES[name], ...closed]
     expect(values.filter((value) => !started.has(`${name}=${value}`)).map((value) => `${name}=${value}`)).toEqual([])
   }
 })

@@ -847,7 +847,7 @@ test.each<[object, string]>([
     { limits: '1/1s', identitySecret: 'short' },
     'identitySecret: expected at least 16 characters, got a value not shown here',
   ],
-  [{ limits: '1/1s', leases: 1 }, 'leases: expected an integer from 2 to 10000, got 1'],
+  [{ limits: '1/1s', leases: 1 }, 'leases: expected "off", "auto" or an integer from 2 to 10000, got 1'],
   [{ limits: '1/1s', onDecision: 1 }, 'onDecision: expected a function, got 1'],
   [{ limits: '1/1s', onStoreError: 'no' }, 'onStoreError: expected "local" or "open" or "closed", got "no"'],
   [{ limits: '1/1s', localShare: 0 }, 'localShare: expected a share above 0 and at most 1, got 0'],

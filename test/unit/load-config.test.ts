@@ -191,7 +191,7 @@ test.each<[string, Environment]>([
     { METRICS_TOKEN: 'a-secret-of-thirty-two-characters' },
   ],
   ['POLICIES[0]: expected a table, got "5/1m"', { POLICIES: ['5/1m'] }],
-  ['POLICIES[0].name: expected a value, got nothing', { POLICIES: [{ limits: '5/1m' }] }],
+  ['POLICIES[0].name: expected up to 64 letters, digits, "-" or "_", got nothing', { POLICIES: [{ limits: '5/1m' }] }],
   [`POLICIES[0].limits: expected ${LIMITS}; or else a priority, got nothing`, { POLICIES: [{ name: 'a' }] }],
   [`RATE_LIMITS: expected limits up to ${LARGE}, got "10/1s, 100001/1d"`, { RATE_LIMITS: '10/1s, 100001/1d' }],
   ['RATE_LIMITS: expected POLICIES beside "off", got "off"', { RATE_LIMITS: 'off' }],

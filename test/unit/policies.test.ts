@@ -294,10 +294,13 @@ test.each<[Table, string]>([
   [{ plan: undefined }, 'plan: expected "header:<name>" or "claim:<name or /pointer>", got nothing'],
   [{ default_plan: undefined }, 'default_plan: expected one of "free", "pro", got nothing'],
   [{ default_plan: 'trial' }, 'default_plan: expected one of "free", "pro", got "trial"'],
-  ...['{}', '{"a b":"1/1m"}', '{"pro":true}', '{"constructor":"99/1m"}', '{"__proto__":"99/1m"}'].map(
-    (json): [Table, string] => [{ limits: JSON.parse(json) }, 'limits: expected limits such as '],
-  ),
-  ...[600, '600'].map((pro): [Table, string] => [
+  [{ limits: {} }, 'limits: expected limits such as '],
+  [{ limits: { 'a b': '1/1m' } }, 'limits: expected the name of a plan, up to 64 letters'],
+  ...['{"constructor":"99/1m"}', '{"__proto__":"99/1m"}'].map((json): [Table, string] => [
+    { limits: JSON.parse(json) },
+    'limits: expected a name that no object has anyway, got ',
+  ]),
+  ...[true, 600, '600'].map((pro): [Table, string] => [
     { limits: { free: '10/1m', pro } },
     'limits.pro: expected limits such as ',
   ]),

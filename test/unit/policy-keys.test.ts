@@ -35,9 +35,10 @@ const refuseUrls: BadExamples = {
 type Key = keyof typeof policyKeys
 type Nested<Table extends 'refusal' | 'reserve'> = `${Table}.${keyof NonNullable<PolicyInput[Table]> & string}`
 
-const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'>, BadExamples>> = {
+const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'> | 'limits.free', BadExamples>> = {
   name: { 'up to 64 letters, digits, "-" or "_"': ['a b', '', 'x'.repeat(65), 5] },
-  limits: { [LIMITS]: ['5 per minute', true, { free: true }, { 'a b': '1/1m' }] },
+  limits: { [LIMITS]: ['5 per minute', true] },
+  'limits.free': { [LIMITS]: [true] },
   plan: { [PLAN]: ['query:plan', 'header:a+header:b', 5] },
   default_plan: { 'the name of a plan, up to 64 letters, digits, "-" or "_"': ['a b', '', 5] },
   algorithm: refuseNames('sliding-window', 'token-bucket', 'fixed-window', 'quota', 'sorted-set', 'concurrency'),

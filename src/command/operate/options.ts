@@ -1,20 +1,20 @@
 /** Options for the bodies of operations. The schema of an operation determines the options of its subcommand. */
 import { userInfo } from 'node:os'
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
-import * as v from 'valibot'
 import { type CallerKind, type PairKind, SOURCE_KINDS } from '../../core/model/identity-source.ts'
+import { anyText } from '../../core/options/readers.ts'
 import type { Operation } from '../../gateway/admin/operation.ts'
 import { collectClaims, readClaim, readPair } from '../../gateway/callers/caller-in-text.ts'
 import { CommandError } from '../command-error.ts'
-import { collect, createListOption, createNumberSchema, createOption } from '../read-option.ts'
+import { collect, createListOption, createNumberReader, createOption } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument('[token]', 'what the caller sends as Authorization; - reads it from standard input')
 
 const CLAIMS_EXAMPLE = 'sub=alice, id:=42, /account/plan=pro'
-const ASN = createNumberSchema(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
-const STATUS = createNumberSchema(/^(\d{3})$/, 'a status from 400 to 599')
-const MULTIPLIER = createNumberSchema(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
+const ASN = createNumberReader(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
+const STATUS = createNumberReader(/^(\d{3})$/, 'a status from 400 to 599')
+const MULTIPLIER = createNumberReader(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
 const DIGEST = new Option(
   '--digest <digest>',
   'identity as keys and logs have it: 22 characters, in place of all others',
@@ -146,7 +146,7 @@ export function findOptionName(pointer: string): string | undefined {
 }
 
 export function createPolicyOption(description: string): AnyOption {
-  return createListOption('-p, --policy <name>', description, v.string())
+  return createListOption('-p, --policy <name>', description, anyText())
 }
 
 function readEntries(schema: unknown): Readonly<Record<string, unknown>> {

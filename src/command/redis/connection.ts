@@ -1,13 +1,12 @@
 /** Connects to Redis as a configuration says: over REST, over TCP, or to a cluster. */
 import { Redis } from '@upstash/redis'
-import * as v from 'valibot'
 import { type Shard, StoreError } from '../../core/model/store.ts'
 import { sleep } from '../../core/runtime/sleep.ts'
 import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../core/store/redis/client.ts'
 import { adaptNodeRedis, type NodeRedis } from '../../core/store/redis/tcp-clients.ts'
 import { readShards } from '../../http/config/shards.ts'
 import { findStoreKind } from '../../http/config/store-kinds.ts'
-import { restUrl } from '../../http/config/values.ts'
+import { REST_URL } from '../../http/config/values.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 import { parseSentinelUrl, type SentinelUrl } from './sentinel-url.ts'
@@ -99,7 +98,7 @@ async function connectToOne(
   if (sentinelUrl) return connectOverSentinels(sentinelUrl, patience)
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url && isRedisUrl(url)) return connectOverRedis(url, patience)
-  if (!url || !v.is(restUrl(), text)) {
+  if (!url || REST_URL.parse(text, '') === undefined) {
     const hint =
       'redis://[[user]:password@]host[:port][/number], redis+sentinel://[[user]:password@]host[:port],…/master[/number], rediss… with TLS, or the https:// URL of Upstash’s REST interface.'
     throw new CommandError('the URL of the database has an unknown form', { hint })

@@ -21,6 +21,18 @@ export function describeUnknown(noun: string, known: readonly string[], name = '
 
 export const HIDDEN = Symbol('hidden')
 
+/**
+ * No message may show these: they are secrets, or a secret is easily put there by mistake. All of `jwt` that is not known
+ * to be public is one.
+ */
+const SECRET =
+  /^(?:[A-Z_]+_(?:SECRET|TOKEN)|(?:UPSTASH|REDIS)_.*|identitySecret|jwt(?!\.(?:jwksUrl|issuer|audience)$).*)$/
+
+/** @param option the name of a variable, or of an option and the keys below it */
+export function isSecret(option: string): boolean {
+  return SECRET.test(option)
+}
+
 export type OptionErrorCode =
   | 'INVALID_OPTION'
   | 'MISSING_OPTION'
@@ -51,7 +63,7 @@ export class OptionError extends TypeError {
     const option = `${variable}${path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')}`
     const why = expected === LIMITS_EXPECTED && typeof value === 'string' ? `: ${explainLimits(value)}` : ''
     super(
-      `${option}: ${/^unknown /.test(expected) ? expected : `expected ${expected}, got ${show(`${variable}`, value)}${why}`}`,
+      `${option}: ${/^unknown /.test(expected) ? expected : `expected ${expected}, got ${show(option, value)}${why}`}`,
     )
     this.code = code ?? (value === undefined ? 'MISSING_OPTION' : 'INVALID_OPTION')
     this.option = option
@@ -71,13 +83,13 @@ export function parseKeys(text: string): readonly (string | number)[] {
   return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
 }
 
-function show(variable: string, value: unknown): string {
+function show(option: string, value: unknown): string {
   if (value === undefined) return 'nothing'
-  if (value === HIDDEN) return 'a value not shown here'
+  if (value === HIDDEN || isSecret(option)) return 'a value not shown here'
   if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`
   const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : formatJson(value)
   // A URL may carry credentials before an @ or in its query.
-  if (/^(?:UPSTREAM_URL|JWKS_URL|jwt)$/.test(variable) && /[@?]/.test(text)) return 'a value not shown here'
+  if (/^(?:UPSTREAM_URL|JWKS_URL|jwt\.\w+)$/.test(option) && /[@?]/.test(text)) return 'a value not shown here'
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
@@ -88,20 +100,3 @@ function formatJson(value: unknown): string {
     return `a ${typeof value}`
   }
 }
-
-export interface TextRule {
-  readonly pattern: RegExp
-  readonly expected: string
-}
-
-// What the library checks, too: without Valibot, which would add a third to it.
-export const NAME: TextRule = { pattern: /^[\w-]{1,64}$/, expected: 'up to 64 letters, digits, "-" or "_"' }
-export const KEY_PREFIX: TextRule = {
-  pattern: /^[\w.:-]{1,64}$/,
-  expected: 'up to 64 letters, digits, "_", ".", ":" or "-"',
-}
-export const IDENTITY_SECRET: TextRule = { pattern: /^.{16,}$/s, expected: 'at least 16 characters' }
-export const SHARE_EXPECTED = 'a share above 0 and at most 1'
-export const MIN_LEASE = 2
-export const MAX_LEASE = 10_000
-export const MAX_COST = 1_000_000_000

@@ -1,10 +1,10 @@
 /**
- * The options of an algorithm, and of penalties. Configuration and library both derive their checks from the table at the
+ * The options of an algorithm, and of penalties. Configuration and library both read them by the table at the
  * end; how a policy is limited by them is in `read-limits.ts`.
  */
 
 import { type AlgorithmName, DURATION_EXPECTED } from '../model/limits.ts'
-import { MAX_COST } from './option-error.ts'
+import * as v from './readers.ts'
 
 /** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface AlgorithmOptions {
@@ -69,17 +69,12 @@ export const MAX_AFTER = 1_000
 export type OptionName = Exclude<keyof (AlgorithmOptions & PenaltyOptions), 'algorithm' | 'limits'>
 export type OwnOptions = Pick<AlgorithmOptions & PenaltyOptions, OptionName>
 
-export type OptionRule =
-  | { readonly type: 'integer'; readonly min: number; readonly max: number }
-  | { readonly type: 'text'; readonly expected: string }
-  | { readonly type: 'boolean' }
-
 export const OPTIONS = {
-  burst: { type: 'integer', min: 1, max: MAX_COST },
-  slotTtl: { type: 'text', expected: DURATION_EXPECTED },
-  allowLargeLog: { type: 'boolean' },
-  timeZone: { type: 'text', expected: 'a time zone' },
-  starts: { type: 'integer', min: 1, max: 31 },
-  penalty: { type: 'text', expected: DURATION_EXPECTED },
-  penaltyAfter: { type: 'integer', min: 1, max: MAX_AFTER },
-} as const satisfies Readonly<Record<OptionName, OptionRule>>
+  burst: v.integer(1, v.MAX_COST),
+  slotTtl: v.anyText(DURATION_EXPECTED),
+  allowLargeLog: v.BOOLEAN,
+  timeZone: v.anyText('a time zone'),
+  starts: v.integer(1, 31),
+  penalty: v.anyText(DURATION_EXPECTED),
+  penaltyAfter: v.integer(1, MAX_AFTER),
+} as const satisfies Readonly<Record<OptionName, v.Reader>>

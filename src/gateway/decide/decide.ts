@@ -6,8 +6,8 @@ import { applyActualCosts } from '../../core/engine/apply-actual-costs.ts'
 import { type Charge, formatPlanName } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
-import { checkInteger } from '../../core/options/check-options.ts'
-import { MAX_COST, OptionError } from '../../core/options/option-error.ts'
+import { OptionError } from '../../core/options/option-error.ts'
+import { integer, MAX_COST, read } from '../../core/options/readers.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { canonicalizeCredential } from '../../http/request/identity/authorization.ts'
 import { createProblemResponse } from '../../http/response/problem.ts'
@@ -150,7 +150,7 @@ export function createDecisionHandler(
     return toInputProblem(path, () => {
       const isNamed = 'policy' in question
       const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : createPolicy(question)
-      checkInteger('cost', cost, 1, findMaxCost([policy]))
+      read(integer(1, findMaxCost([policy])), cost, 'cost')
       const counted = isNamed ? canonicalize(identity) : scope(policy, identity)
       const charge = createPolicyCharge(policy, { keyPrefix, secret }, counted, cost)
       const name = isNamed ? formatPlanName(edition, plan) : undefined

@@ -1,9 +1,9 @@
 /** The rule set as it is stored, and its checks. */
-import * as v from 'valibot'
 import { formatSource } from '../../core/model/identity-source.ts'
 import { OptionError } from '../../core/options/option-error.ts'
-import { policyList } from '../../http/config/policy-keys.ts'
-import { integer, matching, parsed, strictTable } from '../../http/config/values.ts'
+import * as v from '../../core/options/readers.ts'
+import { POLICY_LIST } from '../../http/config/policy-keys.ts'
+import { integer } from '../../http/config/values.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,
@@ -19,68 +19,82 @@ import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
 /** Name of the rule set in messages. */
 export const RULES = 'rules'
 
-const LIST_EXPECTED = 'a list of tables'
-
-const by = parsed(BY_EXPECTED, (text) => {
+const BY = v.parsed(BY_EXPECTED, (text) => {
   const source = parseKnownBy(text)
   return source && formatSource(source)
 })
-const digest = v.optional(matching(DIGEST, DIGEST_EXPECTED))
-const value = v.optional(matching(WILDCARD, WILDCARD_EXPECTED))
-const cidr = v.optional(parsed(NETWORK_EXPECTED, parseNetwork))
-const COUNTRY_EXPECTED = 'a country by its two characters, such as "DE", or "T1" for Tor'
-const country = v.optional(v.pipe(matching(/^[A-Za-z][A-Za-z\d]$/, COUNTRY_EXPECTED), v.toUpperCase()))
-const asn = v.optional(integer(1, 4_294_967_295))
+const COUNTRY = v.mapped(
+  v.matching(/^[A-Za-z][A-Za-z\d]$/, 'a country by its two characters, such as "DE", or "T1" for Tor'),
+  (text) => text.toUpperCase(),
+)
 const STATUS_EXPECTED = 'a status from 400 to 599, but not 401 or 407'
-const status = v.pipe(
+const STATUS = v.narrowed(
   integer(400, 599, STATUS_EXPECTED),
   // These ask for credentials, in headers of their own.
-  v.check((status) => status !== 401 && status !== 407, STATUS_EXPECTED),
+  (status) => status !== 401 && status !== 407,
+  STATUS_EXPECTED,
 )
 
-const expiring = {
+const EXPIRING = {
   /** Operators read it, and a blocked caller is told it. */
-  reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'a line of up to 200 characters')),
+  reason: v.matching(/^[^\p{Cc}]{1,200}$/u, 'a line of up to 200 characters'),
   /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
-  until: v.optional(parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment)),
+  until: v.parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment),
 }
-const callers = { by: v.optional(by), digest, value }
-const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
-const policyNames = v.array(policyName, 'a list of names of policies')
-const MULTIPLIER_EXPECTED = 'a number above 0 and at most 1000000'
-const multiplier = v.pipe(
-  v.number(MULTIPLIER_EXPECTED),
-  v.check((factor) => factor > 0 && factor <= 1e6, MULTIPLIER_EXPECTED),
+const CALLERS = { by: BY, digest: v.matching(DIGEST, DIGEST_EXPECTED), value: v.matching(WILDCARD, WILDCARD_EXPECTED) }
+const CIDR = v.parsed(NETWORK_EXPECTED, parseNetwork)
+const POLICY_NAME = v.matching(/^[\w-]{1,64}$/, 'the name of a policy')
+const POLICY_NAMES = v.narrowed(
+  v.list(POLICY_NAME, 'a list of names of policies'),
+  (names) => names.length > 0,
+  'the name of a policy',
 )
-
-const block = defineTable({ ...callers, cidr, country, asn, ...expiring, status: v.optional(status) })
-const allow = defineTable({ ...callers, cidr, ...expiring })
+const BLOCK = {
+  ...CALLERS,
+  cidr: CIDR,
+  country: COUNTRY,
+  asn: integer(1, 4_294_967_295),
+  ...EXPIRING,
+  status: STATUS,
+}
+const ALLOW = { ...CALLERS, cidr: CIDR, ...EXPIRING }
 /** Exactly one of `limits`, `multiplier` and `unlimited` is given. */
-const override = defineTable({
-  ...callers,
-  ...expiring,
+const OVERRIDE = {
+  ...CALLERS,
+  ...EXPIRING,
   /** Keyed by the name of a policy, whose windows stay. */
-  limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
-  multiplier: v.optional(multiplier),
-  unlimited: v.optional(v.literal(true, 'true')),
+  limits: v.record(POLICY_NAME, v.anyText('limits, such as "600/1m"'), 'a table of limits by policy'),
+  multiplier: v.between('a number above 0 and at most 1000000', (factor) => factor > 0 && factor <= 1e6),
+  unlimited: v.oneOf(true),
   /** The policies that `multiplier` and `unlimited` are about; left out, all. */
-  policies: v.optional(v.pipe(policyNames, v.minLength(1, 'the name of a policy'), v.readonly())),
-})
+  policies: POLICY_NAMES,
+}
 
-const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')
+const listOfTables = <const Table extends v.Readers>(readers: Table) =>
+  v.withDefault(v.list(v.table(readers, 'a table', 'field'), 'a list of tables'), [])
 
-const document = defineTable({
-  blocks: v.optional(v.array(block, LIST_EXPECTED), []),
-  allows: v.optional(v.array(allow, LIST_EXPECTED), []),
-  overrides: v.optional(v.array(override, LIST_EXPECTED), []),
-  policies: v.optional(v.array(policyTable, 'a list of tables, as in POLICIES')),
-})
+const DOCUMENT = v.table(
+  {
+    blocks: listOfTables(BLOCK),
+    allows: listOfTables(ALLOW),
+    overrides: listOfTables(OVERRIDE),
+    policies: v.list(
+      v.accepted<PolicyTables[number]>(
+        'a table, as in POLICIES',
+        (value) => typeof value === 'object' && value !== null,
+      ),
+      'a list of tables, as in POLICIES',
+    ),
+  },
+  'a table',
+  'field',
+)
 
 /** A target that is refused; with status 403 if it is left out. */
-export type Block = RuleTarget & Readonly<v.InferOutput<typeof block>>
+export type Block = RuleTarget & v.Values<typeof BLOCK>
 /** A target that is never limited, but counted. */
-export type Allow = RuleTarget & Readonly<v.InferOutput<typeof allow>>
-export type Override = RuleTarget & Readonly<v.InferOutput<typeof override>>
+export type Allow = RuleTarget & v.Values<typeof ALLOW>
+export type Override = RuleTarget & v.Values<typeof OVERRIDE>
 
 export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
@@ -97,16 +111,12 @@ export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
 
 /** Reads a rule set; `checkRules` checks that its parts fit each other. @throws {OptionError} for the first mistake */
 export function readRules(input: unknown): Rules {
-  if (Array.isArray(input)) throw new OptionError(RULES, 'a table', input)
-  const result = v.safeParse(document, input, { abortPipeEarly: true })
-  if (!result.success) throw createError(result.issues[0])
-  const rules: Rules = result.output
+  const rules: Rules = v.read(DOCUMENT, input, RULES)
   for (const kind of ['blocks', 'allows', 'overrides'] as const) {
     for (const [index, entry] of rules[kind].entries()) checkTarget(entry, [kind, index], kind)
   }
   rules.overrides.forEach(checkOverride)
-  const checked = v.safeParse(v.optional(policyList()), rules.policies)
-  if (!checked.success) throw createError(checked.issues[0], ['policies'])
+  if (rules.policies) v.read(POLICY_LIST, rules.policies, [RULES, 'policies'])
   return rules
 }
 
@@ -132,11 +142,6 @@ export function isOver({ until }: Pick<Block, 'until'>, nowMs: number): boolean 
 }
 
 type DocumentPath = readonly (string | number)[]
-
-function createError({ message, path, input }: v.BaseIssue<unknown>, before: DocumentPath = []): OptionError {
-  const keys = (path ?? []).map(({ key }) => key as string | number)
-  return new OptionError([RULES, ...before, ...keys], message, path?.at(-1)?.value ?? input)
-}
 
 function checkTarget(target: RuleTarget, path: DocumentPath, kind: 'blocks' | 'allows' | 'overrides'): void {
   const { by, digest, value, cidr, country, asn } = target
@@ -168,10 +173,6 @@ function checkOverride({ limits, multiplier, unlimited, policies }: Override, in
   if (limits === undefined) return
   if (Object.keys(limits).length === 0) throw new OptionError([RULES, ...path, 'limits'], 'limits of a policy', limits)
   if (policies) throw new OptionError([RULES, ...path, 'policies'], 'no policies beside limits', policies)
-}
-
-function defineTable<const Entries extends v.ObjectEntries>(entries: Entries) {
-  return strictTable('field', entries, 'a table', 'a value')
 }
 
 function parseMoment(text: string): string | undefined {

@@ -1,12 +1,11 @@
 /** Finds all mistakes of a configuration, not only the first. */
-import * as v from 'valibot'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
-import { NAME, OptionError } from '../../core/options/option-error.ts'
-import { mapNames } from '../../core/runtime/lists.ts'
+import { OptionError } from '../../core/options/option-error.ts'
+import { NAME } from '../../core/options/readers.ts'
 import { type Environment, loadConfig, type MoreReaders, withoutEmpty } from './load-config.ts'
 import { readShards } from './shards.ts'
 import { parseJson } from './values.ts'
-import { createSchema, toOptionError, VARIABLES } from './variables.ts'
+import { readVariables } from './variables.ts'
 
 /** Reads the variables of any gateway. */
 export const ALL_READERS: MoreReaders = { readCalendarLimits, readShards }
@@ -28,21 +27,19 @@ export function findProblems(given: Environment) {
   /** Messages about tables so far, also those that come of what took the place of other mistakes. */
   const seen = new Set<string>()
   let rest = env
-  for (const issue of v.safeParse(v.object(mapNames(VARIABLES, createSchema)), env).issues ?? []) {
-    const problem = toOptionError(issue)
-    if (isKnown(problem)) continue
-    problems.push(problem)
-    rest = replaceInvalid(rest, problem)
-  }
+  /** Each value is right by itself: what is wrong then may come of what has been replaced. */
+  let isRead = false
   // A mistake in a table may be met twice: as it was written, and in what took its place.
   for (let reads = 0; reads < 2 * MAX_PROBLEMS && problems.length < MAX_PROBLEMS; reads++) {
     try {
+      readVariables(rest)
+      isRead = true
       return { problems, config: loadConfig(rest, ALL_READERS) }
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
       const isRepeated = seen.has(error.message)
       seen.add(error.message)
-      if (error.variable === 'POLICIES' && (isKnown(error) || isInduced(error, env, rest))) {
+      if (error.variable === 'POLICIES' && (isKnown(error) || (isRead && isInduced(error, env, rest)))) {
         // If what took its place is wrong, too, nothing more can be found in this table.
         rest = { ...rest, POLICIES: replaceTable(rest.POLICIES, isRepeated ? error.path.slice(0, 1) : error.path) }
         continue

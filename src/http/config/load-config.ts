@@ -1,7 +1,7 @@
 /** Reads the configuration of a gateway from its variables. */
 import type { IdentitySource } from '../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
-import { HIDDEN, OptionError } from '../../core/options/option-error.ts'
+import { OptionError } from '../../core/options/option-error.ts'
 import type { ReadCalendarLimits } from '../../core/options/read-limits.ts'
 import { listNames } from '../../core/runtime/lists.ts'
 import type { JwtSettings } from '../request/identity/claims.ts'
@@ -10,7 +10,7 @@ import { createPolicies, DENY, type JwtValues, type Names, type PolicyDefaults }
 import type { PolicyTable } from './policy-keys.ts'
 import type { readShards as ReadShards } from './shards.ts'
 import { STORE_KINDS, type StoreKind, type StoreKindEntry } from './store-kinds.ts'
-import { findMeantVariable, readVariables, SECRETS, VARIABLES } from './variables.ts'
+import { findMeantVariable, readVariables, VARIABLES } from './variables.ts'
 
 export type Environment = Readonly<Record<string, unknown>>
 
@@ -25,7 +25,12 @@ export type Config = Readonly<ReturnType<typeof loadConfig>>
 export type RulesConfig = NonNullable<Config['rules']>
 export type AdminConfig = NonNullable<Config['admin']>
 
-const JWT = { jwksUrl: 'JWKS_URL', secret: 'JWT_SECRET', issuer: 'JWT_ISSUER', audience: 'JWT_AUDIENCE' } as const
+export const JWT = {
+  jwksUrl: 'JWKS_URL',
+  secret: 'JWT_SECRET',
+  issuer: 'JWT_ISSUER',
+  audience: 'JWT_AUDIENCE',
+} as const
 
 const NAMES: Names = {
   limits: 'RATE_LIMITS',
@@ -56,6 +61,7 @@ export function loadConfig(given: Environment, { readCalendarLimits, readShards 
   const isShadow = values.MODE === 'shadow'
   const lacksUpstream = values.UPSTREAM_URL === undefined && !hasService
   const lacksMirror = storeMirror !== undefined && !isAvailable(storeMirror, env)
+  const lacksStatistics = values.METRICS_TOKEN !== undefined && values.STATISTICS === 'off'
   const contradictions: readonly (readonly [name: string, isWrong: boolean, expected: string, shown?: unknown])[] = [
     ['UPSTREAM_URL', lacksUpstream, 'the origin of your API (or a service binding named UPSTREAM)'],
     ['UPSTASH_REDIS_REST_URL', url === undefined && token !== undefined, 'the URL for UPSTASH_REDIS_REST_TOKEN'],
@@ -64,12 +70,7 @@ export function loadConfig(given: Environment, { readCalendarLimits, readShards 
     ['STORE_MIRROR', storeMirror === store, 'another store than STORE', storeMirror],
     ['STORE_MIRROR', lacksMirror, `${STORE_KINDS[storeMirror ?? store].needs} with it`, storeMirror],
     ['RATE_LIMITS', limits === 'off' && !tables, 'POLICIES beside "off"', limits],
-    [
-      'METRICS_TOKEN',
-      values.METRICS_TOKEN !== undefined && values.STATISTICS === 'off',
-      'STATISTICS = "on" beside it',
-      HIDDEN,
-    ],
+    ['METRICS_TOKEN', lacksStatistics, 'STATISTICS = "on" beside it', values.METRICS_TOKEN],
   ]
   for (const [name, isWrong, expected, shown] of contradictions) {
     if (isWrong) throw new OptionError(name, expected, shown)
@@ -165,8 +166,7 @@ export function isBinding<Kind>(binding: unknown, method: keyof Kind & string): 
 function refuseMisspelt(env: Environment): void {
   for (const [name, value] of Object.entries(env)) {
     const meant = typeof value === 'string' || Array.isArray(value) ? findMeantVariable(name) : undefined
-    const shown = meant && SECRETS.has(meant) ? HIDDEN : value
-    if (meant) throw new OptionError(name, `unknown variable; did you mean ${meant}?`, shown, 'UNKNOWN_VARIABLE')
+    if (meant) throw new OptionError(name, `unknown variable; did you mean ${meant}?`, value, 'UNKNOWN_VARIABLE')
   }
 }
 
@@ -188,7 +188,7 @@ export function readJwtSettings(values: JwtValues, names: Names, claimants: Clai
   const claim = findFirstClaim(names, claimants)
   if (claim || claimants.hasRules) {
     if (url !== undefined && secret !== undefined) {
-      throw new OptionError(names.jwt('secret'), `none beside ${names.jwt('jwksUrl')}`, HIDDEN)
+      throw new OptionError(names.jwt('secret'), `none beside ${names.jwt('jwksUrl')}`, secret)
     }
     if (url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
     if (secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
@@ -197,8 +197,7 @@ export function readJwtSettings(values: JwtValues, names: Names, claimants: Clai
     throw new OptionError(claim.where, `${names.jwt('jwksUrl')} or ${names.jwt('secret')} beside a claim`, claim.text)
   const unused = listNames(JWT).find((key) => values[key] !== undefined)
   if (unused === undefined) return undefined
-  const shown = unused === 'secret' ? HIDDEN : values[unused]
-  throw new OptionError(names.jwt(unused), 'a policy with by or plan = "claim:<name>" beside it', shown)
+  throw new OptionError(names.jwt(unused), 'a policy with by or plan = "claim:<name>" beside it', values[unused])
 }
 
 function findFirstClaim(names: Names, { policies, tables = [], label }: Claimants) {

@@ -17,9 +17,10 @@ import {
 import { OptionError } from '../../core/options/option-error.ts'
 import type { OptionName, OwnOptions } from '../../core/options/policy-options.ts'
 import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
+import { readValues } from '../../core/options/readers.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../response/forwarded-headers.ts'
-import { KEY_DEFAULTS, PLAN_EXPECTED, type PolicyTable } from './policy-keys.ts'
+import { PLAN_EXPECTED, type PolicyTable, policyKeys } from './policy-keys.ts'
 import { parseStatuses } from './values.ts'
 
 export type JwtValues = { readonly [Key in 'jwksUrl' | 'secret' | 'issuer' | 'audience']?: string | undefined }
@@ -66,10 +67,9 @@ export function createPolicies(
   defaults: PolicyDefaults,
   isShedding: boolean,
 ): readonly RequestPolicy[] {
-  const { names } = defaults
-  const { name, byDefault } = defaults
-  const own = { ...KEY_DEFAULTS, name, limits, default_plan: byDefault }
-  const policies = limits === 'off' ? [] : [createPolicy(own, undefined, defaults)]
+  const { names, name, byDefault } = defaults
+  const own = () => readValues(policyKeys, { name, limits, default_plan: byDefault })
+  const policies = limits === 'off' ? [] : [createPolicy(own(), undefined, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const isMade = limits !== 'off' && table.name === defaults.name

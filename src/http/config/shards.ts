@@ -1,33 +1,36 @@
 /** Reads REDIS_SHARDS. Few gateways have several databases, so it is loaded on demand. */
-import * as v from 'valibot'
 import { SHARD_STATES } from '../../core/engine/places/shards.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
-import { HIDDEN, NAME, OptionError } from '../../core/options/option-error.ts'
-import { oneOf, parseJson, restToken, restUrl, strictTable, textLike } from './values.ts'
-import { toOptionError } from './variables.ts'
+import { OptionError } from '../../core/options/option-error.ts'
+import * as v from '../../core/options/readers.ts'
+import { parseJson, REST_TOKEN, REST_URL } from './values.ts'
 
 const EXPECTED =
   'JSON of a list of tables with name, url, token and, while it moves, state: "joining" or "leaving", but not of all alike'
 
-const table = strictTable(
-  'key',
-  { name: textLike(NAME), url: restUrl(), token: restToken(), state: v.optional(oneOf(...SHARD_STATES)) },
+const SHARD = {
+  name: v.required(v.NAME),
+  url: v.required(REST_URL),
+  token: v.required(REST_TOKEN),
+  state: v.oneOf(...SHARD_STATES),
+}
+
+const TABLES = v.list(v.table(SHARD, EXPECTED, 'key'), EXPECTED)
+const COUNTING = v.narrowed(
+  TABLES,
+  (shards) => SHARD_STATES.every((own) => shards.some(({ state }) => state !== own)),
   EXPECTED,
 )
-
-const shards = v.object({
-  REDIS_SHARDS: v.pipe(
-    v.array(table, EXPECTED),
-    v.check((shards) => SHARD_STATES.every((own) => shards.some(({ state }) => state !== own)), EXPECTED),
-    v.check((shards) => {
-      return new Set(shards.flatMap(({ name, url }) => [name, url])).size === 2 * shards.length
-    }, 'each name and each url once'),
-    v.check(
-      ([first]) => first?.state !== 'joining',
-      'first the database that has the rules, which cannot be "joining"',
-    ),
-  ),
-})
+const DISTINCT = v.narrowed(
+  COUNTING,
+  (shards) => new Set(shards.flatMap(({ name, url }) => [name, url])).size === 2 * shards.length,
+  'each name and each url once',
+)
+const SHARDS = v.narrowed(
+  DISTINCT,
+  ([first]) => first?.state !== 'joining',
+  'first the database that has the rules, which cannot be "joining"',
+)
 
 /** @returns after how many milliseconds nothing is left of a count */
 export function findLongestMs(policies: readonly Pick<RequestPolicy, 'limits' | 'penalty'>[]): number {
@@ -39,9 +42,6 @@ export function findLongestMs(policies: readonly Pick<RequestPolicy, 'limits' | 
 export function readShards(env: Readonly<Record<string, unknown>>) {
   const { REDIS_SHARDS: given, UPSTASH_REDIS_REST_URL: url } = env
   if (given === undefined) return undefined
-  if (url !== undefined) throw new OptionError('REDIS_SHARDS', 'none beside UPSTASH_REDIS_REST_URL', HIDDEN)
-  const value = typeof given === 'string' ? parseJson(given) : given
-  const result = v.safeParse(shards, { REDIS_SHARDS: value }, { abortEarly: true })
-  if (result.success) return result.output.REDIS_SHARDS
-  throw toOptionError(result.issues[0])
+  if (url !== undefined) throw new OptionError('REDIS_SHARDS', 'none beside UPSTASH_REDIS_REST_URL', given)
+  return v.read(SHARDS, typeof given === 'string' ? parseJson(given) : given, 'REDIS_SHARDS')
 }

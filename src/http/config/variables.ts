@@ -5,269 +5,203 @@
  * and `@deploy` is what a deploy button asks.
  */
 
-import * as v from 'valibot'
 import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
-import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
-import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../../core/options/option-error.ts'
-import { listNames, mapNames } from '../../core/runtime/lists.ts'
+import { isSecret } from '../../core/options/option-error.ts'
+import * as v from '../../core/options/readers.ts'
+import { listNames } from '../../core/runtime/lists.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
-import { policyList } from './policy-keys.ts'
+import { POLICY_LIST } from './policy-keys.ts'
 import { STORE_KINDS } from './store-kinds.ts'
-import {
-  headerNames,
-  host,
-  httpUrl,
-  integer,
-  jwksUrl,
-  label,
-  leases,
-  longSecret,
-  matching,
-  oneOf,
-  origins,
-  parsed,
-  patternList,
-  restToken,
-  restUrl,
-  share,
-  shareOrNone,
-  signs,
-  textLike,
-} from './values.ts'
+import * as values from './values.ts'
 
 const KINDS = listNames(STORE_KINDS)
 
-const onOrOff = () =>
-  v.pipe(
-    oneOf('on', 'off'),
-    v.transform((text) => text === 'on'),
-  )
-const jwtName = () => matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
+const ON_OR_OFF = v.mapped(v.oneOf('on', 'off'), (text) => text === 'on')
+const JWT_NAME = v.matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
 
-/** How to make the schema of each, and what it is by default: a Worker makes only those of the variables that are set. */
-const variables = {
+/** The reader of each. */
+export const variables = {
   /**
    * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL
    * @example https://api.example.com
    * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host of the gateway itself.
    */
-  UPSTREAM_URL: [httpUrl],
+  UPSTREAM_URL: values.HTTP_URL,
   /** time within which a request must be sent, and your API begin its response, else 504; at most an hour */
-  UPSTREAM_TIMEOUT_MS: [() => integer(1, 3_600_000), 30_000],
+  UPSTREAM_TIMEOUT_MS: v.withDefault(values.integer(1, 3_600_000), 30_000),
   /**
    * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
    * [recognizes the gateway](gateway.md#only-through-the-gateway)
    */
-  UPSTREAM_SECRET: [longSecret],
+  UPSTREAM_SECRET: values.LONG_SECRET,
   /**
    * headers to forward although they [claim an address, a user or a URL](http.md#what-reaches-your-api),
    * e.g. `Cf-Access-Authenticated-User-Email`
    */
-  FORWARD_HEADERS: [headerNames],
+  FORWARD_HEADERS: values.HEADER_NAMES,
   /**
    * REST URL of the Redis database
    * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
    * traffic, with eviction off.
    */
-  UPSTASH_REDIS_REST_URL: [restUrl],
+  UPSTASH_REDIS_REST_URL: values.REST_URL,
   /**
    * REST token of the Redis database
    * @deploy REST token of that database: the one that may write, not the read-only one.
    */
-  UPSTASH_REDIS_REST_TOKEN: [restToken],
+  UPSTASH_REDIS_REST_TOKEN: values.REST_TOKEN,
   /**
    * in place of these two: [several databases](growing.md#several-databases), as JSON of a list of tables with `name`, `url`,
    * `token` and, while it moves, `state`: `joining` or `leaving`
    * @example [{"name":"a","url":"https://….upstash.io","token":"…"},{"name":"b","url":"https://….upstash.io","token":"…"}]
    */
-  REDIS_SHARDS: [v.unknown],
+  REDIS_SHARDS: v.ANYTHING,
   /**
    * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if its variables are set,
    * else Durable Objects
    * @default see right @example redis
    */
-  STORE: [() => oneOf(...KINDS)],
+  STORE: v.oneOf(...KINDS),
   /**
    * `redis` or `durable-object`: a second store that receives every charge, [before it takes
    * over](operations.md#moving-to-another-store)
    * @example durable-object
    */
-  STORE_MIRROR: [() => oneOf(...KINDS.filter((kind) => STORE_KINDS[kind].canMirror))],
+  STORE_MIRROR: v.oneOf(...KINDS.filter((kind) => STORE_KINDS[kind].canMirror)),
   /**
    * limits of the policy `default`, which counts by token, e.g. `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `off`,
    * or with `POLICIES` and without this, there is no `default`
    * @default `60/1m`
    * @deploy Limits of each caller, all of which apply at every moment, such as `10/1s, 120/1m, 240/1h`.
    */
-  RATE_LIMITS: [() => parsed(LIMITS_EXPECTED, (text) => (text === 'off' || parseLimits(text) ? text : undefined))],
+  RATE_LIMITS: v.parsed(LIMITS_EXPECTED, (text) => (text === 'off' || parseLimits(text) ? text : undefined)),
   /**
    * more [policies](policies.md)
    * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
    * {"name":"users","limits":"600/1m","by":"claim:sub"}]
    */
-  POLICIES: [policyList],
+  POLICIES: POLICY_LIST,
   /**
    * requests without the identity that a policy counts by: `ip` counts them by address, `deny` answers 401. Policies by
    * `form:` or `json:` [have their own default](identities.md#bodies)
    * @deploy Callers without a token: `ip` counts them by address, `deny` answers 401.
    */
-  ANONYMOUS: [() => oneOf('ip', 'deny'), 'ip'],
+  ANONYMOUS: v.withDefault(v.oneOf('ip', 'deny'), 'ip'),
   /** leading bits of an IPv6 address that identify a caller, 16 to 128 */
-  IPV6_PREFIX: [() => integer(16, 128), 64],
+  IPV6_PREFIX: v.withDefault(values.integer(16, 128), 64),
   /** requests that no policy evaluates, e.g. `OPTIONS *, GET /healthz` */
-  EXEMPT: [patternList],
+  EXEMPT: values.PATTERN_LIST,
   /**
    * characters that your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;`
    * ([why](identities.md#matching-paths))
    */
-  LITERAL_IN_PATHS: [signs],
+  LITERAL_IN_PATHS: values.SIGNS,
   /**
    * `off`: your API looks for parameters of the query, and for cookies, there alone; `on`: it may
    * [take each from other places](identities.md#bodies), so that a body which cannot be read makes parameters ambiguous
    */
-  MERGED_PARAMETERS: [onOrOff, 'on'],
+  MERGED_PARAMETERS: v.withDefault(ON_OR_OFF, 'on'),
   /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
-  MODE: [() => oneOf(...POLICY_MODES), 'enforce'],
+  MODE: v.withDefault(v.MODE, 'enforce'),
   /** `on`: while your API is overloaded, refuse requests of lower priority ([how](policies.md#shedding)) */
-  SHEDDING: [onOrOff, 'off'],
+  SHEDDING: v.withDefault(ON_OR_OFF, 'off'),
   /** origins whose pages [may read](http.md#browsers) refusals and limits, e.g. `https://app.example.com`; or `*` */
-  CORS_ORIGINS: [origins],
+  CORS_ORIGINS: values.ORIGINS,
   /** `on`: callers see [what is left](http.md#what-is-left) at `/_sluice/limits` */
-  SELF_SERVICE: [onOrOff, 'off'],
+  SELF_SERVICE: v.withDefault(ON_OR_OFF, 'off'),
   /** `on`: [redirects](http.md#redirects-and-cookies) to your API's host lead to the gateway's */
-  REWRITE_LOCATION: [onOrOff, 'off'],
+  REWRITE_LOCATION: v.withDefault(ON_OR_OFF, 'off'),
   /**
    * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
    * or `off`
    */
-  RATELIMIT_HEADERS: [() => oneOf(...listNames(HEADER_FORMATS)), 'draft-11'],
+  RATELIMIT_HEADERS: v.withDefault(v.oneOf(...listNames(HEADER_FORMATS)), 'draft-11'),
   /** deadline of a decision, in the store; at most 60,000 */
-  STORE_TIMEOUT_MS: [() => integer(1, 60_000), 500],
+  STORE_TIMEOUT_MS: v.withDefault(values.inText(v.STORE_TIMEOUT_MS), 500),
   /**
    * while the store is unavailable: `local` enforces limits per isolate, `open` admits, `closed` answers 503
    * ([more](operations.md#store-outages))
    */
-  ON_STORE_ERROR: [() => oneOf(...ON_STORE_ERROR), 'local'],
+  ON_STORE_ERROR: v.withDefault(v.STORE_ERROR_FALLBACK, 'local'),
   /** share of each limit that an isolate then allows with `local`, above 0 and at most 1 */
-  LOCAL_SHARE: [share, 1],
+  LOCAL_SHARE: v.withDefault(values.SHARE_IN_TEXT, 1),
   /** permits taken in advance: `auto`, or the maximum, 2 to 10000 ([more](how-it-works.md#leases)) */
-  LEASES: [leases, 'off'],
+  LEASES: v.withDefault(values.inText(v.LEASES), 'off'),
   /**
    * key of the HMAC of identities, at least 16 characters; without it, plain SHA-256
    * @deploy Makes the keys of callers unguessable. Generate it with `openssl rand -base64 32`, and keep it: with another
    * one, all counts start over.
    */
-  IDENTITY_SECRET: [() => textLike(IDENTITY_SECRET)],
+  IDENTITY_SECRET: v.IDENTITY_SECRET,
   /**
    * `https` URL of the keys that verify JSON Web Tokens, for [claims](identities.md#claims); or use `JWT_SECRET`
    * @example https://id.example.com/.well-known/jwks.json
    */
-  JWKS_URL: [jwksUrl],
+  JWKS_URL: values.KEYS_URL,
   /** secret that signs and verifies JSON Web Tokens (HS256, HS384, HS512), at least 32 characters */
-  JWT_SECRET: [
-    () => matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
-  ],
+  JWT_SECRET: v.matching(
+    new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'),
+    `at least ${MIN_SECRET_CHARACTERS} characters`,
+  ),
   /**
    * required value of `iss`; any if not set
    * @example https://id.example.com/
    */
-  JWT_ISSUER: [jwtName],
+  JWT_ISSUER: JWT_NAME,
   /**
    * required value of `aud`, or one of its values; any if not set
    * @example https://api.example.com
    */
-  JWT_AUDIENCE: [jwtName],
+  JWT_AUDIENCE: JWT_NAME,
   /** first part of every key */
-  KEY_PREFIX: [() => textLike(KEY_PREFIX), 'sluice'],
+  KEY_PREFIX: v.withDefault(v.KEY_PREFIX, 'sluice'),
   /** `on`: blocks, allows, overrides and policies that change [without a deploy](rules.md) */
-  RULES: [onOrOff, 'off'],
+  RULES: v.withDefault(ON_OR_OFF, 'off'),
   /**
    * how often an isolate reads the rules, 100 to 3600000; a change is active everywhere within twice that
    */
-  RULES_REFRESH_MS: [() => integer(100, 3_600_000), 5_000],
+  RULES_REFRESH_MS: v.withDefault(values.integer(100, 3_600_000), 5_000),
   /**
    * `on`: [count](observability.md#statistics) requests by policy, outcome, pattern and minute, and keep the last
    * refusals; `counts`: without these
    */
-  STATISTICS: [() => oneOf('on', 'counts', 'off'), 'off'],
+  STATISTICS: v.withDefault(v.oneOf('on', 'counts', 'off'), 'off'),
   /** share of refusals to log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
-  LOG_REFUSALS: [shareOrNone, 0],
+  LOG_REFUSALS: v.withDefault(values.SHARE_OR_NONE, 0),
   /**
    * `header:<name>` or `claim:<name>` with the name of a caller, shown with the digests of the most refused callers
    * ([more](observability.md#most-refused-callers))
    * @example header:X-Account-Name
    */
-  CALLER_LABEL: [label],
+  CALLER_LABEL: values.LABEL,
   /** with `STATISTICS`: at least 32 characters, with which Prometheus [scrapes metrics](observability.md#metrics) */
-  METRICS_TOKEN: [longSecret],
+  METRICS_TOKEN: values.LONG_SECRET,
   /**
    * at least 32 characters: turns on the [dashboard and the admin API](admin.md), and opens them
    * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
    */
-  ADMIN_TOKEN: [longSecret],
+  ADMIN_TOKEN: values.LONG_SECRET,
   /**
    * the only host that serves dashboard and admin API
    * @example admin.example.com
    */
-  ADMIN_HOST: [host],
+  ADMIN_HOST: values.HOST,
   /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
-  DECIDE_TOKEN: [longSecret],
-} as const satisfies Readonly<Record<string, VariableRow>>
+  DECIDE_TOKEN: values.LONG_SECRET,
+} as const
 
-type VariableRow = readonly [create: () => v.GenericSchema, byDefault?: string | number]
-type VariableTable = typeof variables
-export type VariableName = keyof VariableTable
+export type VariableName = keyof typeof variables
 
 /** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
 export const VARIABLES = listNames(variables)
 
-/** @returns the schema of a variable that may be missing */
-export function createSchema<const Name extends VariableName>(name: Name) {
-  const [create, byDefault]: VariableRow = variables[name]
-  return v.optional(create(), byDefault) as v.OptionalSchema<ReturnType<VariableTable[Name][0]>, VariableTable[Name][1]>
+/** Reads the variables, in their order. @throws {OptionError} on the first that is wrong */
+export function readVariables(env: Readonly<Record<string, unknown>>): v.Values<typeof variables> {
+  return v.readValues(variables, env)
 }
 
-/** The values of all variables: undefined for one that is missing, and has no default. */
-type Values = {
-  readonly [Name in VariableName]:
-    | v.InferOutput<ReturnType<VariableTable[Name][0]>>
-    | (VariableTable[Name] extends { readonly length: 2 } ? never : undefined)
-}
-
-/** Reads the variables that are set. @throws {OptionError} on the first that is wrong */
-export function readVariables(env: Readonly<Record<string, unknown>>): Values {
-  return mapNames(VARIABLES, (name) => {
-    const [create, byDefault]: VariableRow = variables[name]
-    const value = env[name]
-    // No schema is made for a default: only that of `onOrOff` would change it.
-    if (value === undefined) return create === onOrOff ? byDefault === 'on' : byDefault
-    const { success, output, issues } = v.safeParse(create(), value, { abortEarly: true })
-    if (success) return output
-    const [{ path = [], ...issue }] = issues
-    throw toOptionError({
-      ...issue,
-      path: [{ type: 'object', origin: 'value', input: env, key: name, value }, ...path],
-    })
-  }) as Values
-}
-
-/** No message may show these: they are secrets, or a secret is easily put there by mistake. */
-export const SECRETS: ReadonlySet<string> = new Set(
-  VARIABLES.filter((name) => /_(?:SECRET|TOKEN)$|^UPSTASH_|^REDIS_/.test(name)),
-)
-
-/** @param isHidden tests that a value at a path must not be shown */
-export function toOptionError(
-  { message, path, input }: v.BaseIssue<unknown>,
-  isHidden = (where: readonly (string | number)[]) => SECRETS.has(`${where[0]}`),
-): OptionError {
-  const where = (path ?? []).map(({ key }) => key as string | number)
-  // The input of an issue with a key may be the whole table.
-  const value = path?.at(-1)?.value ?? input
-  const shown = value !== undefined && isHidden(where) ? HIDDEN : value
-  return new OptionError(where, message, shown, /^unknown /.test(message) ? 'UNKNOWN_OPTION' : undefined)
-}
+export const SECRETS: ReadonlySet<string> = new Set(VARIABLES.filter(isSecret))
 
 /**
  * Finds the variable that a name is probably meant to be: a letter or two away, or different only in plural, unit or

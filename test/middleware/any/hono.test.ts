@@ -77,8 +77,8 @@ test('a refusal has the headers that the app has set before', async () => {
 
 describe('sluice() refuses what is no table of options:', () => {
   test.each([
-    [undefined, 'options: expected a table of options, got nothing'],
-    ['10/1s', 'options: expected a table of options, got "10/1s"'],
+    [undefined, 'options: expected an object, got nothing'],
+    ['10/1s', 'options: expected an object, got "10/1s"'],
   ])('%j', (options, message) => {
     expect(() => sluice(options as never)).toThrow(message)
   })

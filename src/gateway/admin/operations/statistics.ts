@@ -2,9 +2,8 @@
 import * as v from 'valibot'
 import { CALLER_KIND_NAMES, isShared } from '../../../core/model/identity-source.ts'
 import { KEPT_MS, PERIOD_MS, type Resolution } from '../../../core/store/counters.ts'
-import { integer } from '../../../http/config/values.ts'
 import { OperationError } from '../../api/operation.ts'
-import { describe } from '../../api/schema.ts'
+import { defineCount, describe } from '../../api/schema.ts'
 import { createClaimReader, createRequest } from '../../callers/caller.ts'
 import { readActiveRules } from '../../rules/active-rules.ts'
 import { readAudit } from '../../rules/audit-log.ts'
@@ -15,7 +14,7 @@ import { type CallerInput, caller, findCharges } from '../caller-schema.ts'
 import { type AdminContext, defineOperation } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
-const periods = describe(integer(1, 1_440), 'How many that have ended, beside the current one.')
+const periods = describe(defineCount(1_440), 'How many that have ended, beside the current one.')
 
 export const statistics = defineOperation({
   path: '/statistics',
