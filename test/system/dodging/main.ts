@@ -3,7 +3,7 @@
  * DODGING_SEED replays the same spellings.
  */
 import { type Bundle, withBundle } from '../../support/build-bundle.ts'
-import { judgeReadings, type Row } from '../../support/judge-readings.ts'
+import { type Drawing, judgeReadings, type Row } from '../../support/judge-readings.ts'
 import { KINDS, type Kind } from '../../support/lenient-readings.ts'
 import { runLongForm } from '../kit/long-form.ts'
 import { dodge } from './dodge.ts'
@@ -12,11 +12,6 @@ import { dodgeIdentities } from './identities.ts'
 
 /** Of each framework, as many bypasses as show what kinds there are. */
 const MAX_SHOWN = 10
-
-interface Options {
-  readonly seed: number
-  readonly spellings: number
-}
 
 const options = { spellings: { type: 'string', default: '30000' }, only: { type: 'string' } } as const
 await runLongForm({ options, seedVariable: 'DODGING_SEED' }, async ({ values, seed }) => {
@@ -32,7 +27,7 @@ await runLongForm({ options, seedVariable: 'DODGING_SEED' }, async ({ values, se
   return [...wrong, ...(await judgeKinds(spelt, kinds))]
 })
 
-async function dodgeFrameworks(bundle: Bundle, spelt: Options, isMeant: (name: string) => boolean) {
+async function dodgeFrameworks(bundle: Bundle, spelt: Drawing, isMeant: (name: string) => boolean) {
   const rows: Record<string, string | number>[] = []
   const wrong: string[] = []
   for (const framework of FRAMEWORKS.filter(({ name }) => isMeant(name))) {
@@ -53,14 +48,14 @@ async function dodgeFrameworks(bundle: Bundle, spelt: Options, isMeant: (name: s
   return wrong
 }
 
-async function dodgeKinds(bundle: Bundle, spelt: Options, kinds: readonly Kind[]) {
+async function dodgeKinds(bundle: Bundle, spelt: Drawing, kinds: readonly Kind[]) {
   if (kinds.length === 0) return []
-  const findings = await dodgeIdentities({ bundle, ...spelt, kinds })
+  const findings = await dodgeIdentities(bundle, spelt, kinds)
   console.table(findings.map(({ dodges, ...rest }) => ({ ...rest, dodges: dodges.length })))
   return findings.flatMap(({ kind, dodges }) => dodges.slice(0, MAX_SHOWN).map((one) => `${kind}: was served: ${one}`))
 }
 
-async function judgeKinds(spelt: Options, kinds: readonly Kind[]) {
+async function judgeKinds(spelt: Drawing, kinds: readonly Kind[]) {
   const readings: Row[] = []
   const wrong: string[] = []
   for (const kind of kinds) {
