@@ -1,7 +1,7 @@
 import { createDigest } from '../../../src/core/runtime/digest.ts'
 import { readUnitsAdmitted } from '../kit/streams.ts'
 import { type Path, PLANTED } from './callers.ts'
-import type { Length } from './scenario.ts'
+import type { Length } from './fault.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 

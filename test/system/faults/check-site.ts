@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { PLANTED } from './callers.ts'
 import { countSlots } from './charges.ts'
-import type { Length } from './scenario.ts'
+import type { Length } from './fault.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 

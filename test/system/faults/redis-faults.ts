@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { FAULTS } from '../../../tools/faults.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { PLANTED } from './callers.ts'
+import type { Scenario } from './fault.ts'
 import { findLibfaketime, shiftedClock } from './find-libfaketime.ts'
-import type { Scenario } from './scenario.ts'
 import { storeFault } from './store-fault.ts'
 
 /** How far the replica's clock is behind, seconds. */

@@ -19,7 +19,7 @@ import {
   waitUntilOpen,
   waitUntilShared,
 } from './check-site.ts'
-import type { Length, Outcome, Phase, Scenario } from './scenario.ts'
+import type { Length, Outcome, Phase, Scenario } from './fault.ts'
 import type { Site } from './site.ts'
 import { type Sample, startTraffic, waitForAnswers } from './traffic.ts'
 

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { PATIENCE_MS } from './check-site.ts'
 import type { Exchange } from './exchange.ts'
 import { exchangeFault } from './exchange-fault.ts'
-import type { Scenario } from './scenario.ts'
+import type { Scenario } from './fault.ts'
 import type { Site } from './site.ts'
 import { HUGE_BYTES } from './upstream.ts'
 
