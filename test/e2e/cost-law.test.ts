@@ -12,7 +12,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { compress } from 'hono/compress'
 import { createProxyMiddleware } from 'http-proxy-middleware'
-import { describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { sluice as sluiceOfHono } from '../../src/hono.ts'
 import { sluice } from '../../src/node.ts'
 import {
@@ -201,23 +201,20 @@ test.each(Object.entries(HOSTS))(
       const upstream = await add(startUpstream(createApi()))
       return { host: await add(start({ policies, store, log, now: () => clock.nowMs } as never, upstream.url)) }
     })
-    try {
-      await expectProperty(
-        fc.asyncProperty(lawCase, async (own) => {
-          current = own
-          Object.assign(state, { charged: 0, released: 0 })
-          lines.length = 0
-          clock.nowMs += 2_000
-          await ask(site.host.url, own)
-          await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
-          judgeCharge({ used: own.used, isKnown: mustTell(own, false), charged: state.charged, untold: lines.length })
-        }),
-        4_000,
-        0.15,
-        PATIENCE_MS,
-      )
-    } finally {
-      await site.stop()
-    }
+    onTestFinished(async () => void (await site.stop()))
+    await expectProperty(
+      fc.asyncProperty(lawCase, async (own) => {
+        current = own
+        Object.assign(state, { charged: 0, released: 0 })
+        lines.length = 0
+        clock.nowMs += 2_000
+        await ask(site.host.url, own)
+        await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
+        judgeCharge({ used: own.used, isKnown: mustTell(own, false), charged: state.charged, untold: lines.length })
+      }),
+      4_000,
+      0.15,
+      PATIENCE_MS,
+    )
   },
 )
