@@ -46,12 +46,10 @@ const connection = share(
   () => openDatabase(`redis://127.0.0.1:${server.port}`),
   (database) => database.close(),
 )
-const store = new RedisStore({
-  client: adaptNodeRedis(redis),
-  algorithms: EVERY_ALGORITHM,
-  moreLua: LUA,
-  timeoutMs: 60_000,
-})
+const store = share(
+  () => new RedisStore({ client: adaptNodeRedis(redis), algorithms: EVERY_ALGORITHM, moreLua: LUA, timeoutMs: 60_000 }),
+  () => {},
+)
 beforeEach(() => redis.flushAll())
 
 let slot = 1
