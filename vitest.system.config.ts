@@ -27,7 +27,7 @@ export default defineConfig({
           './test/setup/services.ts',
           './test/setup/bundle.ts',
           './test/setup/fuzz.ts',
-          ...(name === 'cluster' ? ['./test/setup/cluster.ts'] : []),
+          ...(['cluster', 'dodging'].includes(name) ? [`./test/setup/${name}.ts`] : []),
           ...(['package', 'frameworks', 'guides'].includes(name) ? ['./test/setup/packed.ts'] : []),
         ],
       },

@@ -7,7 +7,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { text as readText } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { findFreePort } from '../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { DECIDE_TOKEN } from '../support/decisions.ts'
@@ -81,29 +81,26 @@ describe('sluice serve', () => {
 
 test('sluice serve refuses a host that is none, and closes the connection of a body that it does not read', async () => {
   const serving = await startServing({ STORE: 'memory' })
-  try {
-    const { hostname, port } = serving.url
-    const ask = async (text: string) => {
-      const socket = connect(Number(port), hostname)
-      socket.write(text)
-      return readText(socket)
-    }
-    expect(await ask('GET /_sluice/health HTTP/1.1\r\nHost: 999.1.1.1\r\nConnection: close\r\n\r\n')).toMatch(
-      /^HTTP\/1\.1 400 .*invalid_target/s,
-    )
-    const head = `POST /_sluice/decide HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${DECIDE_TOKEN}\r\nContent-Length: 300000\r\n`
-    for (const [type, status] of [
-      ['application/json', 413],
-      ['text/plain', 415],
-    ] as const) {
-      const answer = await ask(`${head}Content-Type: ${type}\r\n\r\n{`)
-      expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [^]*\r\nconnection: close\r\n`, 'i'))
-    }
-    const kept = await send(serving.url, { path: '/_sluice/health', agent: new Agent({ keepAlive: true }) })
-    expect(kept.headers.connection).toBe('keep-alive')
-  } finally {
-    await serving.stop()
+  onTestFinished(() => serving.stop())
+  const { hostname, port } = serving.url
+  const ask = async (text: string) => {
+    const socket = connect(Number(port), hostname)
+    socket.write(text)
+    return readText(socket)
   }
+  expect(await ask('GET /_sluice/health HTTP/1.1\r\nHost: 999.1.1.1\r\nConnection: close\r\n\r\n')).toMatch(
+    /^HTTP\/1\.1 400 .*invalid_target/s,
+  )
+  const head = `POST /_sluice/decide HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${DECIDE_TOKEN}\r\nContent-Length: 300000\r\n`
+  for (const [type, status] of [
+    ['application/json', 413],
+    ['text/plain', 415],
+  ] as const) {
+    const answer = await ask(`${head}Content-Type: ${type}\r\n\r\n{`)
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [^]*\r\nconnection: close\r\n`, 'i'))
+  }
+  const kept = await send(serving.url, { path: '/_sluice/health', agent: new Agent({ keepAlive: true }) })
+  expect(kept.headers.connection).toBe('keep-alive')
 })
 
 test.each(['SIGTERM', 'SIGINT'] as const)(
@@ -231,16 +228,13 @@ describe('sluice serve does not start', () => {
     ],
   ])('with %s for its database', async (_, credentials, message) => {
     const redis = await startRedisServer({ args: ['--requirepass', 'planted-hush'] })
-    try {
-      const { code, stdout, stderr } = await run({
-        STORE: '',
-        REDIS_URL: `redis://${credentials}127.0.0.1:${redis.port}`,
-      })
-      expect([code, stdout]).toEqual([3, ''])
-      expect(stderr).toMatch(message)
-    } finally {
-      await redis.stop()
-    }
+    onTestFinished(() => redis.stop())
+    const { code, stdout, stderr } = await run({
+      STORE: '',
+      REDIS_URL: `redis://${credentials}127.0.0.1:${redis.port}`,
+    })
+    expect([code, stdout]).toEqual([3, ''])
+    expect(stderr).toMatch(message)
   })
 
   test('at a port that is taken', async () => {
@@ -278,11 +272,8 @@ test('the Dockerfile runs the command that is built, where its health is asked f
       'exit',
     )
   const serving = await startServing({ STORE: 'memory', PORT }, [], { port: [] })
-  try {
-    expect(serving.url.port).toBe(PORT)
-    expect(await judge(HEALTH_PATH)).toEqual([0, null])
-    expect(await judge('/elsewhere')).toEqual([1, null])
-  } finally {
-    await serving.stop()
-  }
+  onTestFinished(() => serving.stop())
+  expect(serving.url.port).toBe(PORT)
+  expect(await judge(HEALTH_PATH)).toEqual([0, null])
+  expect(await judge('/elsewhere')).toEqual([1, null])
 })

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
-import type { Connection } from '../../src/command/redis/connection.ts'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type KeyRow, KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
 import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
@@ -12,11 +11,12 @@ import type { CallerCharge } from '../../src/gateway/callers/caller-charges.ts'
 import { NO_RULES } from '../../src/gateway/rules/document.ts'
 import { createRulesReader } from '../../src/gateway/rules/rule-effects.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
-import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { EVERY_ALGORITHM } from '../support/charges.ts'
-import { connectRedis, type RedisClient } from '../support/redis-client.ts'
-import { type BytesClient, connectBytes, fill, openDatabase } from '../support/upkeep.ts'
+import { connectRedis } from '../support/redis-client.ts'
+import { share } from '../support/share.ts'
+import { connectBytes, fill, openDatabase } from '../support/upkeep.ts'
 import { runCommand, runInside } from './run-command.ts'
 
 const POLICIES = [
@@ -33,30 +33,23 @@ const config = loadConfig({
 })
 const ownKeys = new OwnKeys(config)
 
-let server: RedisServer
-let redis: RedisClient
-let bytes: BytesClient
-let connection: Connection
-let store: RedisStore
-
-beforeAll(async () => {
-  server = await startRedisServer({ args: ['--enable-debug-command', 'yes'] })
-  redis = await connectRedis(server.port)
-  bytes = await connectBytes(server.port)
-  connection = await openDatabase(`redis://127.0.0.1:${server.port}`)
-  store = new RedisStore({
-    client: adaptNodeRedis(redis),
-    algorithms: EVERY_ALGORITHM,
-    moreLua: LUA,
-    timeoutMs: 60_000,
-  })
-})
-afterAll(async () => {
-  await connection.close()
-  bytes.destroy()
-  await redis.close()
-  await server.stop()
-})
+const server = share(() => startRedisServer({ args: ['--enable-debug-command', 'yes'] }))
+const redis = share(
+  () => connectRedis(server.port),
+  (client) => client.close(),
+)
+const bytes = share(
+  () => connectBytes(server.port),
+  (client) => client.destroy(),
+)
+const connection = share(
+  () => openDatabase(`redis://127.0.0.1:${server.port}`),
+  (database) => database.close(),
+)
+const store = share(
+  () => new RedisStore({ client: adaptNodeRedis(redis), algorithms: EVERY_ALGORITHM, moreLua: LUA, timeoutMs: 60_000 }),
+  () => {},
+)
 beforeEach(() => redis.flushAll())
 
 let slot = 1

@@ -12,7 +12,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { compress } from 'hono/compress'
 import { createProxyMiddleware } from 'http-proxy-middleware'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { sluice as sluiceOfHono } from '../../src/hono.ts'
 import { sluice } from '../../src/node.ts'
 import {
@@ -25,12 +25,12 @@ import {
   recordStore,
   UNTOLD,
 } from '../middleware/matrix/cost-cases.ts'
-import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { openRequest, responseTo } from '../support/http-client.ts'
 import { type Part, startParts } from '../support/parts.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis } from '../support/redis-client.ts'
+import { share } from '../support/share.ts'
 import { startUpstream } from '../support/upstream.ts'
 import { readUnitsAdmitted } from '../system/kit/streams.ts'
 
@@ -100,38 +100,31 @@ function mustTell(own: LawCase, isGateway: boolean): boolean {
 }
 
 describe('the gateway', () => {
-  let site: Part & { readonly gateway: DirectGateway; readonly prefix: string }
-  beforeAll(async () => {
-    site = await startParts(async (add) => {
-      const upstream = await add(startUpstream(createApi()))
-      const prefix = crypto.randomUUID()
-      const common = { by: 'global', actual_cost: ACTUAL_COST, untold: UNTOLD }
-      const gateway = await add(
-        startGateway({
-          UPSTREAM_URL: upstream.url,
-          RATE_LIMITS: 'off',
-          KEY_PREFIX: prefix,
-          POLICIES: [
-            { ...common, name: 'tokens', limits: '1000000000/1d', allow_large_log: true },
-            { name: 'slots', limits: '9', algorithm: 'concurrency', by: 'global', slot_ttl: '1h' },
-          ],
-        }),
-      )
-      return { gateway, prefix }
-    })
-  })
-  afterAll(() => site?.stop())
+  const upstream = share(() => startUpstream(createApi()))
+  const prefix = crypto.randomUUID()
+  const common = { by: 'global', actual_cost: ACTUAL_COST, untold: UNTOLD }
+  const gateway = share(() =>
+    startGateway({
+      UPSTREAM_URL: upstream.url,
+      RATE_LIMITS: 'off',
+      KEY_PREFIX: prefix,
+      POLICIES: [
+        { ...common, name: 'tokens', limits: '1000000000/1d', allow_large_log: true },
+        { name: 'slots', limits: '9', algorithm: 'concurrency', by: 'global', slot_ttl: '1h' },
+      ],
+    }),
+  )
 
   test('charges what its API has used, or what the policy says', { timeout: 120_000 }, async () => {
     const redis = await connectRedis(inject('redisPort'))
     const send = (command: readonly string[]) => redis.sendCommand([...command])
-    const find = async (policy: string) => (await redis.keys(`${site.prefix}:${policy}:*`))[0] ?? ''
+    const find = async (policy: string) => (await redis.keys(`${prefix}:${policy}:*`))[0] ?? ''
     let charged = 0
     const counts = { known: 0, untold: 0 }
     await expectProperty(
       fc.asyncProperty(lawCase, async (own) => {
         current = own
-        await ask(site.gateway.url, own)
+        await ask(gateway.url, own)
         // A slot is free when the cost is known.
         await expect.poll(async () => redis.zCard(await find('slots')), { timeout: 35_000, interval: 5 }).toBe(0)
         const all = await readUnitsAdmitted(send, await find('tokens'))
@@ -145,7 +138,7 @@ describe('the gateway', () => {
       0.3,
     ).finally(() => redis.close())
     expect(Math.min(counts.known, counts.untold)).toBeGreaterThan(0)
-    expect(site.gateway.log.some((line) => line.includes('"cost_untold"'))).toBe(true)
+    expect(gateway.log.some((line) => line.includes('"cost_untold"'))).toBe(true)
   })
 })
 
@@ -208,23 +201,20 @@ test.each(Object.entries(HOSTS))(
       const upstream = await add(startUpstream(createApi()))
       return { host: await add(start({ policies, store, log, now: () => clock.nowMs } as never, upstream.url)) }
     })
-    try {
-      await expectProperty(
-        fc.asyncProperty(lawCase, async (own) => {
-          current = own
-          Object.assign(state, { charged: 0, released: 0 })
-          lines.length = 0
-          clock.nowMs += 2_000
-          await ask(site.host.url, own)
-          await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
-          judgeCharge({ used: own.used, isKnown: mustTell(own, false), charged: state.charged, untold: lines.length })
-        }),
-        4_000,
-        0.15,
-        PATIENCE_MS,
-      )
-    } finally {
-      await site.stop()
-    }
+    onTestFinished(async () => void (await site.stop()))
+    await expectProperty(
+      fc.asyncProperty(lawCase, async (own) => {
+        current = own
+        Object.assign(state, { charged: 0, released: 0 })
+        lines.length = 0
+        clock.nowMs += 2_000
+        await ask(site.host.url, own)
+        await expect.poll(() => state.released, { timeout: 35_000, interval: 2 }).toBe(1)
+        judgeCharge({ used: own.used, isKnown: mustTell(own, false), charged: state.charged, untold: lines.length })
+      }),
+      4_000,
+      0.15,
+      PATIENCE_MS,
+    )
   },
 )

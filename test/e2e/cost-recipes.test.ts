@@ -3,13 +3,12 @@ import { Buffer } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 import { gzipSync } from 'node:zlib'
 import { parse, type TomlTable } from 'smol-toml'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { DirectGateway } from '../support/direct-gateway.ts'
+import { expect, test } from 'vitest'
 import { startGateway } from '../support/gateway.ts'
 import { send } from '../support/http-client.ts'
 import { createLanguageModel, formatQuestion } from '../support/language-model.ts'
 import { ADMIN_TOKEN, operate } from '../support/operator.ts'
-import { startParts } from '../support/parts.ts'
+import { share } from '../support/share.ts'
 import { startUpstream } from '../support/upstream.ts'
 
 interface Body {
@@ -19,30 +18,21 @@ interface Body {
 }
 
 let body: Body | undefined
-let site: Awaited<ReturnType<typeof start>>
-beforeAll(async () => {
-  site = await start()
+const answer = createLanguageModel(() => {})
+const upstream = share(() =>
+  startUpstream((request, response) => {
+    if (!body) return void answer(request, response)
+    const { type, bytes, encoding } = body
+    response.writeHead(200, { 'Content-Type': type, ...(encoding && { 'Content-Encoding': encoding }) })
+    response.end(bytes)
+  }),
+)
+const gateway = share(async () => {
+  const page = await readFile('docs/recipes.md', 'utf8')
+  const recipes = [...page.matchAll(/```toml\n([^`]*actual_cost[^`]*)```/g)].map(([, toml = '']) => parse(toml))
+  const POLICIES = recipes.flatMap(({ vars }) => (vars as TomlTable).POLICIES as TomlTable[])
+  return startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, ADMIN_TOKEN })
 })
-afterAll(() => site?.stop())
-
-function start() {
-  const answer = createLanguageModel(() => {})
-  return startParts(async (add): Promise<{ readonly gateway: DirectGateway }> => {
-    const upstream = await add(
-      startUpstream((request, response) => {
-        if (!body) return void answer(request, response)
-        const { type, bytes, encoding } = body
-        response.writeHead(200, { 'Content-Type': type, ...(encoding && { 'Content-Encoding': encoding }) })
-        response.end(bytes)
-      }),
-    )
-    const page = await readFile('docs/recipes.md', 'utf8')
-    const recipes = [...page.matchAll(/```toml\n([^`]*actual_cost[^`]*)```/g)].map(([, toml = '']) => parse(toml))
-    const POLICIES = recipes.flatMap(({ vars }) => (vars as TomlTable).POLICIES as TomlTable[])
-    const variables = { UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, ADMIN_TOKEN }
-    return { gateway: await add(startGateway(variables)) }
-  })
-}
 
 const events = (...data: readonly unknown[]) => data.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('')
 const json = (value: unknown): Body => ({ type: 'application/json', bytes: JSON.stringify(value) })
@@ -184,11 +174,11 @@ test.each(CASES)('%s is charged what the recipe says', async (api, method, path,
     'X-Team': team,
     'Accept-Encoding': 'gzip',
   }
-  const answer = await send(site.gateway.url, { method, path, headers })
+  const answer = await send(gateway.url, { method, path, headers })
   expect(answer.status).toBe(200)
   const header = { 'x-api-key': key, 'x-goog-api-key': key, 'x-team': team }
   const readUsed = async () => {
-    const { body: text } = await operate(site.gateway.url, '/usage', { body: { caller: { token: key, header } } })
+    const { body: text } = await operate(gateway.url, '/usage', { body: { caller: { token: key, header } } })
     const { limits } = JSON.parse(`${text}`) as { limits: { policy: string; used: number }[] }
     return Object.fromEntries(limits.flatMap(({ policy, used }) => (policy in costs ? [[policy, used]] : [])))
   }

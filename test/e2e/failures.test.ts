@@ -1,6 +1,6 @@
 /** What counts failures, through the production bundle and Redis. */
 import { once } from 'node:events'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
 import type { DirectGateway } from '../support/direct-gateway.ts'
@@ -74,14 +74,11 @@ test('a WebSocket is no failure', async () => {
   const echo = await startEchoUpstream()
   const one = { name: 'one', limits: '1/1h', by: 'global', counts: 'failures' }
   const own = await startGateway({ UPSTREAM_URL: echo.url, RATE_LIMITS: 'off', POLICIES: [one] })
-  try {
-    for (let i = 0; i < 3; i++) {
-      const socket = new WebSocket(`${own.url.origin.replace('http', 'ws')}/`)
-      await once(socket, 'open')
-      socket.close()
-      await once(socket, 'close')
-    }
-  } finally {
-    await Promise.all([own.stop(), echo.stop()])
+  onTestFinished(async () => void (await Promise.all([own.stop(), echo.stop()])))
+  for (let i = 0; i < 3; i++) {
+    const socket = new WebSocket(`${own.url.origin.replace('http', 'ws')}/`)
+    await once(socket, 'open')
+    socket.close()
+    await once(socket, 'close')
   }
 })

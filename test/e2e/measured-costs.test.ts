@@ -2,12 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { startRestFront } from '../../tools/rest-front.ts'
-import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { startDirectGateway } from '../support/direct-gateway.ts'
 import { openRequest, responseTo } from '../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../support/operator.ts'
-import { type Part, startParts } from '../support/parts.ts'
+import { share } from '../support/share.ts'
 import { PATIENT } from '../support/site.ts'
 import { startUpstream } from '../support/upstream.ts'
 import { type Admission, checkWindows } from '../support/windows.ts'
@@ -91,32 +91,21 @@ function createModel(used: Use[]) {
 
 describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s', (store) => {
   const used: Use[] = []
-  let site: Part & { readonly gateway: DirectGateway }
-  beforeAll(async () => {
-    site = await startParts(async (add) => {
-      const upstream = await add(startUpstream(createModel(used)))
-      const front = await add(startRestFront({ redisPort: inject('redisPort'), token: 'rest-token' }))
-      const bindings = {
-        ...{
-          UPSTREAM_URL: upstream.url,
-          ...PATIENT,
-          POLICIES,
-          STORE: store,
-          STATISTICS: 'on',
-          ADMIN_TOKEN,
-          KEY_PREFIX: `measured-${crypto.randomUUID()}`,
-        },
-        ...(store === 'redis' && { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: front.token }),
-      }
-      const objects = store === 'redis' ? {} : ({ objects: 'disk' } as const)
-      return { gateway: await add(startDirectGateway({ bundle: inject('bundle'), bindings, ...objects })) }
-    })
+  const upstream = share(() => startUpstream(createModel(used)))
+  const front = share(() => startRestFront({ redisPort: inject('redisPort'), token: 'rest-token' }))
+  const gateway = share(() => {
+    const bindings = {
+      ...{ UPSTREAM_URL: upstream.url, ...PATIENT, POLICIES, STORE: store, STATISTICS: 'on', ADMIN_TOKEN },
+      KEY_PREFIX: `measured-${crypto.randomUUID()}`,
+      ...(store === 'redis' && { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: front.token }),
+    }
+    const objects = store === 'redis' ? {} : ({ objects: 'disk' } as const)
+    return startDirectGateway({ bundle: inject('bundle'), bindings, ...objects })
   })
-  afterAll(() => site?.stop())
 
   const call = async (path: string, caller: string, init: RequestInit = {}) => {
     const headers = { Authorization: `Bearer ${caller}`, 'Accept-Encoding': 'gzip' }
-    return fetch(new URL(path, site.gateway.url), { headers, ...init })
+    return fetch(new URL(path, gateway.url), { headers, ...init })
   }
   const finish = async (path: string, caller: string) => {
     const response = await call(path, caller)
@@ -153,7 +142,7 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
       ? { 'Content-Length': `${bytes}` }
       : { 'Transfer-Encoding': 'chunked' }
     const headers = { Authorization: `Bearer ${caller}`, ...framing }
-    const client = openRequest(site.gateway.url, { method, path, headers })
+    const client = openRequest(gateway.url, { method, path, headers })
     const answered = responseTo(client)
     const before = arrived
     for (let sent = 0; sent < bytes; sent += 10_000) client.write(Buffer.alloc(10_000))
@@ -210,13 +199,13 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
     const before = arrived
     for (let i = 0; i < 2; i++) await upload(token, 40_000)
     const readUsed = async () => {
-      const { body } = await operate(site.gateway.url, '/usage', { body: { caller: { token } } })
+      const { body } = await operate(gateway.url, '/usage', { body: { caller: { token } } })
       const { limits } = JSON.parse(`${body}`) as { limits: { policy: string; used: number }[] }
       return limits.find(({ policy }) => policy === 'uploads')?.used
     }
     await expect.poll(readUsed).toBe(80_000)
     const readUnits = async () => {
-      const { body } = await operate(site.gateway.url, '/statistics?by=hour&periods=2')
+      const { body } = await operate(gateway.url, '/statistics?by=hour&periods=2')
       const { total } = JSON.parse(`${body}`) as { total: { units: { policy: string; units: number }[] } }
       return total.units.find(({ policy }) => policy === 'uploads')?.units
     }

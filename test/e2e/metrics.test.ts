@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { METRICS_TOKEN, startCountedGateway } from '../support/counted-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { send } from '../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../support/operator.ts'
+import { share } from '../support/share.ts'
 
-let gateway: Awaited<ReturnType<typeof startCountedGateway>>
-
-beforeAll(async () => {
-  gateway = await startCountedGateway()
-})
-afterAll(() => gateway?.stop())
+const gateway = share(startCountedGateway)
 
 const scrape = (token: string | undefined, method = 'GET', path = '/_sluice/metrics') =>
   send(gateway.url, { method, path, headers: token === undefined ? {} : { Authorization: `Bearer ${token}` } })

@@ -1,5 +1,5 @@
 /** A call whose cost is read from its response, and that its caller no longer wants. */
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { outbound } from '../../src/outbound.ts'
 import { startUpstream } from '../support/upstream.ts'
 
@@ -11,18 +11,15 @@ test('outbound() with actualCost: cancel() reaches the server', async () => {
       isClosed = true
     })
   })
-  try {
-    const urls: string[] = []
-    const actualCost = async (response: Response) => {
-      urls.push(response.url)
-      return (await response.text()).length
-    }
-    const call = outbound(fetch, { limits: '100/1m', actualCost })
-    const { body, url } = await call(`${server.url}/stream`)
-    await body?.cancel()
-    await expect.poll(() => isClosed).toBe(true)
-    expect(urls).toEqual([url])
-  } finally {
-    await server.stop()
+  onTestFinished(() => server.stop())
+  const urls: string[] = []
+  const actualCost = async (response: Response) => {
+    urls.push(response.url)
+    return (await response.text()).length
   }
+  const call = outbound(fetch, { limits: '100/1m', actualCost })
+  const { body, url } = await call(`${server.url}/stream`)
+  await body?.cancel()
+  await expect.poll(() => isClosed).toBe(true)
+  expect(urls).toEqual([url])
 })

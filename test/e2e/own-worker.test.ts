@@ -2,12 +2,13 @@
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { redisBindings } from '../support/gateway.ts'
 import { readPage } from '../support/markdown.ts'
+import { share } from '../support/share.ts'
 import { startUpstream } from '../support/upstream.ts'
 
 const CALLER = { Authorization: 'Bearer someone' }
@@ -26,11 +27,7 @@ async function start(source: string, bindings: Readonly<Record<string, unknown>>
 afterAll(async () => void (await Promise.all(bundles.map(removeBundle))))
 
 describe('createGateway() before an app', () => {
-  let worker: DirectGateway
-  beforeAll(async () => {
-    worker = await start('test/support/workers/before-app.ts', { GREETING: 'hello' })
-  })
-  afterAll(() => worker.stop())
+  const worker = share(() => start('test/support/workers/before-app.ts', { GREETING: 'hello' }))
   const get = (path: string, init?: RequestInit) => fetch(new URL(path, worker.url), { headers: CALLER, ...init })
 
   test('has the app answer what is admitted, with its own variables, and refuses the rest', async () => {

@@ -2,27 +2,25 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { openCalendar } from '../../src/core/options/calendar.ts'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { exchange } from '../support/raw-http.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { share } from '../support/share.ts'
+import { startUpstream } from '../support/upstream.ts'
 
-let upstream: Upstream
 /** What the upstream does with the next requests. */
 let respond: (response: ServerResponse, body: string, url: string) => void
-
-beforeAll(async () => {
-  upstream = await startUpstream(async (request, response) => {
+const upstream = share(() =>
+  startUpstream(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
     respond(response, body, request.url ?? '')
-  })
-})
-afterAll(() => upstream.stop())
+  }),
+)
 
 type Init = RequestInit & { headers?: Record<string, string> }
 

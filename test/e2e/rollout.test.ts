@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { listReleases, unpackWorker } from '../fixtures/fixture-files.ts'
 import { startDirectGateway } from '../support/direct-gateway.ts'
@@ -59,11 +59,8 @@ describe.each(listReleases())('%s beside this code', (release) => {
       const gateways = [older, newer].map((bundle) => add(startDirectGateway({ bundle, bindings })))
       return { urls: (await Promise.all(gateways)).map(({ url }) => url) }
     })
-    try {
-      expect(await countAdmitted(site.urls)).toEqual(ALL)
-    } finally {
-      await site.stop()
-    }
+    onTestFinished(async () => void (await site.stop()))
+    expect(await countAdmitted(site.urls)).toEqual(ALL)
   })
 
   test.each([
@@ -72,10 +69,7 @@ describe.each(listReleases())('%s beside this code', (release) => {
   ])('on objects that run %s', async (_, bundle) => {
     const variables = { STORE: 'durable-object', POLICIES }
     const site = await startObjectSite({ bundle, bundles: [older, newer], points: 2, variables })
-    try {
-      expect(await countAdmitted(site.urls)).toEqual(ALL)
-    } finally {
-      await site.stop()
-    }
+    onTestFinished(async () => void (await site.stop()))
+    expect(await countAdmitted(site.urls)).toEqual(ALL)
   })
 })

@@ -1,12 +1,13 @@
 /** Where Workers start, little is allowed: the gateway of every configuration must start there, and none may stop it. */
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
 import type { Reader } from '../../src/core/options/readers.ts'
 import { VARIABLES, type VariableName, variables } from '../../src/http/config/variables.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
+import { buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { startDirectGateway } from '../support/direct-gateway.ts'
 import { redisBindings } from '../support/gateway.ts'
+import { share } from '../support/share.ts'
 
 const SECRET = `${PLANTED}-of-operators-0123456789`
 const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = redisBindings()
@@ -114,11 +115,7 @@ describe('startGateway() where a Worker starts', () => {
 })
 
 describe('runDry() where a Worker starts', () => {
-  let bundle: Bundle
-  beforeAll(async () => {
-    bundle = await buildBundle({ source: 'test/support/workers/dry-run.ts' })
-  })
-  afterAll(() => removeBundle(bundle))
+  const bundle = share(() => buildBundle({ source: 'test/support/workers/dry-run.ts' }), removeBundle)
 
   test.each([
     ['one limit', { RATE_LIMITS: '60/1m' }],

@@ -1,26 +1,19 @@
 /** What tells the API that a request comes through the gateway. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { findFreePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type Sent, send } from '../support/http-client.ts'
 import { readPage } from '../support/markdown.ts'
-import {
-  startOwnThreatenedGateway,
-  startThreatenedGateway,
-  type ThreatenedGateway,
-} from '../support/threatened-gateway.ts'
+import { share } from '../support/share.ts'
+import { startOwnThreatenedGateway, startThreatenedGateway } from '../support/threatened-gateway.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const SECRET = `${PLANTED}-by-which-the-api-knows-it`
 
-let gateway: ThreatenedGateway
-beforeAll(async () => {
-  gateway = await startThreatenedGateway({ UPSTREAM_SECRET: SECRET })
-})
-afterAll(() => gateway.stop())
+const gateway = share(() => startThreatenedGateway({ UPSTREAM_SECRET: SECRET }))
 
 /** What the API gets under that name, in any spelling. */
 async function secretsIn(sent: Sent, through = gateway) {

@@ -1,12 +1,13 @@
 /** WebSockets through the gateway: with a slot, which it then holds, they are the same as without. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { type ClientOptions, type RawData, WebSocket, WebSocketServer } from 'ws'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { startDirectGateway } from '../support/direct-gateway.ts'
 import { send } from '../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../support/operator.ts'
+import { share } from '../support/share.ts'
 import { signToken } from '../support/tokens.ts'
 
 const MIB = 2 ** 20
@@ -18,30 +19,32 @@ const MOST_KEPT_MIB = 50
 const TOTAL_MIB = 64
 const RECEIVED_MIB_PER_SECOND = 0.25
 
-let upstream: WebSocketServer
-let gateway: DirectGateway
-
-beforeAll(async () => {
-  upstream = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: true })
-  await once(upstream, 'listening')
-  gateway = await startDirectGateway({
+const upstream = share(
+  async () => {
+    const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: true })
+    await once(server, 'listening')
+    return server
+  },
+  (server) => {
+    for (const socket of server.clients) socket.terminate()
+    server.close()
+  },
+)
+const startOver = (bindings: object) =>
+  startDirectGateway({
     bundle: inject('bundle'),
-    bindings: {
-      UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
-      // None is to be free because its deadline has come.
-      POLICIES: [
-        { name: 'slot', algorithm: 'concurrency', limits: '50', slot_ttl: '1h', match: '/slot' },
-        { name: 'counted', limits: '9/1h', match: '/counted' },
-        { name: 'one', algorithm: 'concurrency', limits: '1', slot_ttl: '1h', match: '/one' },
-      ],
-    },
+    bindings: { UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`, ...bindings },
   })
-})
-afterAll(async () => {
-  await gateway.stop()
-  for (const socket of upstream.clients) socket.terminate()
-  upstream.close()
-})
+const gateway = share(() =>
+  startOver({
+    // None is to be free because its deadline has come.
+    POLICIES: [
+      { name: 'slot', algorithm: 'concurrency', limits: '50', slot_ttl: '1h', match: '/slot' },
+      { name: 'counted', limits: '9/1h', match: '/counted' },
+      { name: 'one', algorithm: 'concurrency', limits: '1', slot_ttl: '1h', match: '/one' },
+    ],
+  }),
+)
 
 interface Joined {
   readonly client: WebSocket
@@ -320,19 +323,8 @@ const UNTIL_REFUSED = [
 ]
 
 describe('a WebSocket with a slot whose caller', () => {
-  let own: DirectGateway
-
-  beforeAll(async () => {
-    own = await startDirectGateway({
-      bundle: inject('bundle'),
-      bindings: {
-        UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
-        POLICIES: UNTIL_REFUSED,
-        ...{ ADMIN_TOKEN, RULES: 'on', RULES_REFRESH_MS: 100, JWT_SECRET: JWT.secret },
-      },
-    })
-  })
-  afterAll(() => own.stop())
+  const rules = { ADMIN_TOKEN, RULES: 'on', RULES_REFRESH_MS: 100 }
+  const own = share(() => startOver({ POLICIES: UNTIL_REFUSED, JWT_SECRET: JWT.secret, ...rules }))
 
   /** @returns the codes by which both sides end, later */
   async function open(path: string, headers: Record<string, string>) {

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { readCookie } from '../../src/http/request/identity/cookie.ts'
-import { COOKIE_NAME, decode, listReaders, unquote } from '../support/lenient-readings.ts'
+import { COOKIE_NAME, decode, HOLDERS, unquote } from '../support/lenient-readings.ts'
 import { fuzz } from './fuzz.ts'
 import { readFieldValue } from './strings.ts'
 
@@ -24,7 +24,7 @@ fuzz(
       const reading = readCookie(field, COOKIE_NAME)
       if (reading.kind === 'ambiguous') return
       const expected = reading.kind === 'value' ? reading.value : ''
-      for (const { name, read } of listReaders('cookie')) {
+      for (const [name, read] of HOLDERS.cookie.readers) {
         const found = read(field)?.trim()
         if (!found) continue
         const means = [found, unquote(found), decode(unquote(found))].map((text) => text.replaceAll('+', ' ').trim())

@@ -502,37 +502,31 @@ test('a limiter in shadow mode grants everything, and reports what its policies 
 describe('waitFor()', () => {
   test('waits exactly as long as the decision says: a millisecond that the clock shows counts until its end', async () => {
     vi.useFakeTimers({ now: START_MS })
-    try {
-      const limiter = createLimiter({ limits: '2/1s, 3/1m' })
-      await limiter.takeUpTo('alice', 2)
-      let decidedAtMs = 0
-      const waiting = limiter.waitFor('alice').then((decision) => {
-        decidedAtMs = decision.decidedAtMs
-      })
-      await vi.advanceTimersByTimeAsync(1_000)
-      expect(decidedAtMs).toBe(0)
-      await vi.advanceTimersByTimeAsync(1)
-      await waiting
-      expect(decidedAtMs).toBe(START_MS + 1_001)
-      const last = limiter.waitFor('alice')
-      await vi.advanceTimersToNextTimerAsync()
-      expect(await last).toMatchObject({ granted: true, decidedAtMs: START_MS + 60_001 })
-    } finally {
-      vi.useRealTimers()
-    }
+    onTestFinished(() => void vi.useRealTimers())
+    const limiter = createLimiter({ limits: '2/1s, 3/1m' })
+    await limiter.takeUpTo('alice', 2)
+    let decidedAtMs = 0
+    const waiting = limiter.waitFor('alice').then((decision) => {
+      decidedAtMs = decision.decidedAtMs
+    })
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(decidedAtMs).toBe(0)
+    await vi.advanceTimersByTimeAsync(1)
+    await waiting
+    expect(decidedAtMs).toBe(START_MS + 1_001)
+    const last = limiter.waitFor('alice')
+    await vi.advanceTimersToNextTimerAsync()
+    expect(await last).toMatchObject({ granted: true, decidedAtMs: START_MS + 60_001 })
   })
 
   test('sleeps for longer than a timer can', async () => {
     vi.useFakeTimers({ now: START_MS })
-    try {
-      const limiter = createLimiter({ policies: [{ name: 'p', ...quota('1/26d') }] })
-      await limiter.take('alice')
-      const waiting = limiter.waitFor('alice')
-      await vi.advanceTimersByTimeAsync(26 * 86_400_000)
-      expect(await waiting).toMatchObject({ granted: true, decidedAtMs: START_MS + 26 * 86_400_000 })
-    } finally {
-      vi.useRealTimers()
-    }
+    onTestFinished(() => void vi.useRealTimers())
+    const limiter = createLimiter({ policies: [{ name: 'p', ...quota('1/26d') }] })
+    await limiter.take('alice')
+    const waiting = limiter.waitFor('alice')
+    await vi.advanceTimersByTimeAsync(26 * 86_400_000)
+    expect(await waiting).toMatchObject({ granted: true, decidedAtMs: START_MS + 26 * 86_400_000 })
   })
 
   test('says at once if it would have to wait for too long', async () => {
@@ -551,32 +545,29 @@ describe('waitFor()', () => {
     ['quota', quota],
   ] as const)('%s: ends in time while the store hangs, and gives back what is granted late', async (_name, limits) => {
     vi.useFakeTimers({ now: START_MS })
-    try {
-      const works: Promise<unknown>[] = []
-      const { slow, limiter } = slowSubject({
-        policies: [{ name: 'p', ...limits('5/1d') }],
-        waitUntil: (work) => works.push(work),
-      })
-      slow.isSlow = true
-      const waiting = limiter.waitFor('alice', { maxWaitMs: 200 })
-      await vi.advanceTimersByTimeAsync(200)
-      const refusal = { granted: false, degraded: 'closed', retryAfterMs: 1_000, charged: 0, limits: [] }
-      expect(await waiting).toMatchObject(refusal)
-      slow.arrive()
-      const controller = new AbortController()
-      const signalled = limiter.waitFor('alice', { signal: controller.signal, cost: 2 })
-      controller.abort('enough')
-      await expect(signalled).rejects.toBe('enough')
-      slow.arrive()
-      await Promise.all(works)
-      slow.isSlow = false
-      expect(await limiter.peek('alice')).toMatchObject({ limits: [{ remaining: 5 }] })
-      // Those of other files of this worker, which came meanwhile, are over then.
-      await vi.advanceTimersByTimeAsync(600_000)
-      expect(vi.getTimerCount()).toBe(0)
-    } finally {
-      vi.useRealTimers()
-    }
+    onTestFinished(() => void vi.useRealTimers())
+    const works: Promise<unknown>[] = []
+    const { slow, limiter } = slowSubject({
+      policies: [{ name: 'p', ...limits('5/1d') }],
+      waitUntil: (work) => works.push(work),
+    })
+    slow.isSlow = true
+    const waiting = limiter.waitFor('alice', { maxWaitMs: 200 })
+    await vi.advanceTimersByTimeAsync(200)
+    const refusal = { granted: false, degraded: 'closed', retryAfterMs: 1_000, charged: 0, limits: [] }
+    expect(await waiting).toMatchObject(refusal)
+    slow.arrive()
+    const controller = new AbortController()
+    const signalled = limiter.waitFor('alice', { signal: controller.signal, cost: 2 })
+    controller.abort('enough')
+    await expect(signalled).rejects.toBe('enough')
+    slow.arrive()
+    await Promise.all(works)
+    slow.isSlow = false
+    expect(await limiter.peek('alice')).toMatchObject({ limits: [{ remaining: 5 }] })
+    // Those of other files of this worker, which came meanwhile, are over then.
+    await vi.advanceTimersByTimeAsync(600_000)
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   test('ends with the reason of its signal, before and while it waits', async () => {
@@ -635,32 +626,24 @@ describe('hold()', () => {
 
   test('renews a slot that lasts for weeks no more often than others', async () => {
     const timers = vi.spyOn(globalThis, 'setInterval')
-    try {
-      const slot = await createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { slotTtl: '53w' }) }] }).hold(
-        'a',
-      )
-      // Node fires what would be longer at once.
-      expect(timers.mock.calls.map(([, everyMs]) => everyMs)).toEqual([2 ** 31 - 1])
-      await slot.release()
-    } finally {
-      timers.mockRestore()
-    }
+    onTestFinished(() => void timers.mockRestore())
+    const slot = await createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { slotTtl: '53w' }) }] }).hold('a')
+    // Node fires what would be longer at once.
+    expect(timers.mock.calls.map(([, everyMs]) => everyMs)).toEqual([2 ** 31 - 1])
+    await slot.release()
   })
 
   test('keeps a slot beyond its deadline while it is held', async () => {
     vi.useFakeTimers({ now: START_MS })
-    try {
-      const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { slotTtl: '3s' }) }] })
-      const slot = await limiter.hold('alice')
-      await vi.advanceTimersByTimeAsync(60_000)
-      expect((await limiter.peek('alice')).granted).toBe(false)
-      await slot.release()
-      // Those of other files of this worker, which came meanwhile, are over then.
-      await vi.advanceTimersByTimeAsync(600_000)
-      expect(vi.getTimerCount()).toBe(0)
-    } finally {
-      vi.useRealTimers()
-    }
+    onTestFinished(() => void vi.useRealTimers())
+    const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { slotTtl: '3s' }) }] })
+    const slot = await limiter.hold('alice')
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect((await limiter.peek('alice')).granted).toBe(false)
+    await slot.release()
+    // Those of other files of this worker, which came meanwhile, are over then.
+    await vi.advanceTimersByTimeAsync(600_000)
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   test('is for limiters with slots, and they are for nothing else', async () => {

@@ -8,7 +8,7 @@ import type { Limit } from '../../src/core/model/limits.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { Calls } from '../support/calls.ts'
+import { Calls, type Drawn, step } from '../support/calls.ts'
 import { createCharge, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoWindowOver } from '../support/windows.ts'
@@ -22,38 +22,25 @@ const TOKEN_MS = 5_000
 /** So many permits of all within its window make it hot. */
 const HOT = 700
 
-type Step =
-  | { readonly kind: 'wait'; readonly ms: number }
-  | { readonly kind: 'ask'; readonly point: number; readonly token: number; readonly times: number }
-  /** The store runs a call that is on its way, or its answer arrives. */
-  | { readonly kind: 'run' | 'deliver'; readonly index: number }
-  /** All that are on their way come too late. */
-  | { readonly kind: 'lose' }
-  | { readonly kind: 'settle' }
-  /** After a rest, a lease is taken and used late; and then everything else is taken, at once and a window later. */
-  | { readonly kind: 'late'; readonly point: number; readonly token: number; readonly ms: number }
-  /** Other isolates use permits of all. */
-  | { readonly kind: 'crowd'; readonly permits: number }
-  /** After a rest, a token that is used up asks while permits of all are at hand, which another token then uses. */
-  | { readonly kind: 'flood'; readonly point: number; readonly token: number; readonly times: number }
-  | { readonly kind: 'jump'; readonly point: number; readonly ms: number }
-
 const point = fc.nat(POINTS - 1)
 const token = fc.nat(TOKENS - 1)
-const kind = <Kind extends Step['kind']>(name: Kind) => fc.constant(name)
-const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ kind: kind('wait'), ms: fc.integer({ min: 0, max: 60 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: kind('wait'), ms: fc.integer({ min: 100, max: 1_500 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: kind('wait'), ms: fc.integer({ min: 8_000, max: 10_500 }) }) },
-  { weight: 8, arbitrary: fc.record({ kind: kind('ask'), point, token, times: fc.integer({ min: 1, max: 60 }) }) },
-  { weight: 3, arbitrary: fc.record({ kind: kind('run'), index: fc.nat(5) }) },
-  { weight: 3, arbitrary: fc.record({ kind: kind('deliver'), index: fc.nat(5) }) },
-  { weight: 1, arbitrary: fc.record({ kind: kind('lose') }) },
-  { weight: 8, arbitrary: fc.record({ kind: kind('settle') }) },
-  { weight: 3, arbitrary: fc.record({ kind: kind('late'), point, token, ms: fc.integer({ min: 100, max: 2_500 }) }) },
-  { weight: 2, arbitrary: fc.record({ kind: kind('crowd'), permits: fc.integer({ min: 100, max: 700 }) }) },
-  { weight: 2, arbitrary: fc.record({ kind: kind('flood'), point, token, times: fc.integer({ min: 1, max: 60 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: kind('jump'), point, ms: fc.integer({ min: -3_000, max: 3_000 }) }) },
+const times = fc.integer({ min: 1, max: 60 })
+const anyStep = fc.oneof(
+  step(3, ['wait'], { ms: fc.integer({ min: 0, max: 60 }) }),
+  step(1, ['wait'], { ms: fc.integer({ min: 100, max: 1_500 }) }),
+  step(1, ['wait'], { ms: fc.integer({ min: 8_000, max: 10_500 }) }),
+  step(8, ['ask'], { point, token, times }),
+  step(6, ['run', 'deliver'], { index: fc.nat(5) }),
+  // All that are on their way come too late.
+  step(1, ['lose']),
+  step(8, ['settle']),
+  // After a rest, a lease is taken and used late; and then everything else is taken, at once and a window later.
+  step(3, ['late'], { point, token, ms: fc.integer({ min: 100, max: 2_500 }) }),
+  // Other isolates use permits of all.
+  step(2, ['crowd'], { permits: fc.integer({ min: 100, max: 700 }) }),
+  // After a rest, a token that is used up asks while permits of all are at hand, which another token then uses.
+  step(2, ['flood'], { point, token, times }),
+  step(1, ['jump'], { point, ms: fc.integer({ min: -3_000, max: 3_000 }) }),
 )
 
 /** Units that all isolates together have charged and admitted of one key. */
@@ -188,7 +175,11 @@ function createCharges(all: number, perToken: number) {
   }
 }
 
-async function play(network: Network, charges: ReturnType<typeof createCharges>, steps: readonly Step[]) {
+async function play(
+  network: Network,
+  charges: ReturnType<typeof createCharges>,
+  steps: readonly Drawn<typeof anyStep>[],
+) {
   const { all, tokens } = charges
   const [{ limit }] = all.limits as [Limit]
   const pair = (token: number) => [tokens[token % TOKENS] as StoreCharge, all]
@@ -229,17 +220,8 @@ async function play(network: Network, charges: ReturnType<typeof createCharges>,
       case 'ask':
         for (let n = 0; n < step.times; n++) await network.ask(step.point, pair(step.token))
         break
-      case 'run':
-        await network.run(step.index)
-        break
-      case 'deliver':
-        await network.deliver(step.index)
-        break
       case 'lose':
         network.nowMs += TIMEOUT_MS + 1
-        break
-      case 'settle':
-        await network.settle()
         break
       case 'jump':
         network.jump(step.point, step.ms)
@@ -268,7 +250,10 @@ async function play(network: Network, charges: ReturnType<typeof createCharges>,
           network.nowMs = Math.max(network.nowMs, leasedAtMs + windowMs + 1 + Math.floor(ms / 2))
           await consumeAll()
         }
+        break
       }
+      default:
+        await network.takeStep(step)
     }
   }
   await network.end()

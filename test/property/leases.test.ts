@@ -8,29 +8,12 @@ import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/model/limits
 import type { Store } from '../../src/core/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { Calls } from '../support/calls.ts'
+import { Calls, type Drawn, step } from '../support/calls.ts'
 import { createCharge, EXACT_ALGORITHMS, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
 const POINTS = 4
-
-type Step =
-  | { readonly kind: 'wait'; readonly percent: number }
-  /** A caller asks a point of presence, several times at once. */
-  | { readonly kind: 'ask'; readonly point: number; readonly times: number; readonly cost: number }
-  /** The store runs a call that is on its way. */
-  | { readonly kind: 'run' | 'deliver'; readonly index: number }
-  | { readonly kind: 'settle' }
-  /**
-   * After a rest, a lease is taken, this long before a counted window ends; spent as late as that; and then everything
-   * else is taken, at once and a window later.
-   */
-  | { readonly kind: 'late'; readonly point: number; readonly beforeEndPercent: number; readonly percent: number }
-  /** The clock of a point of presence jumps, back by more than what has gone by since that point last read it. */
-  | { readonly kind: 'jump'; readonly point: number; readonly percent: number }
-  /** The clock of a point of presence is set back by a part of what has gone by since that point last read it. */
-  | { readonly kind: 'set back'; readonly point: number; readonly percent: number }
 
 /** Shares of the shortest window: within a lease, until it ends, and until what it was counted for has gone. */
 const share = fc.oneof(
@@ -39,45 +22,25 @@ const share = fc.oneof(
   { weight: 2, arbitrary: fc.integer({ min: 80, max: 112 }) },
 )
 
-const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('wait' as const), percent: share }) },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      kind: fc.constant('ask' as const),
-      point: fc.nat(POINTS - 1),
-      times: fc.integer({ min: 1, max: 30 }),
-      cost: fc.constantFrom(1, 1, 1, 3),
-    }),
-  },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('run' as const, 'deliver' as const), index: fc.nat(5) }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('jump' as const),
-      point: fc.nat(POINTS - 1),
-      percent: fc.oneof(fc.integer({ min: -120, max: -1 }), fc.integer({ min: 1, max: 120 })),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('late' as const),
-      point: fc.nat(POINTS - 1),
-      beforeEndPercent: fc.integer({ min: 1, max: 12 }),
-      percent: fc.integer({ min: 5, max: 12 }),
-    }),
-  },
+const point = fc.nat(POINTS - 1)
+const anyStep = fc.oneof(
+  step(4, ['wait'], { percent: share }),
+  // A caller asks a point of presence, several times at once.
+  step(5, ['ask'], { point, times: fc.integer({ min: 1, max: 30 }), cost: fc.constantFrom(1, 1, 1, 3) }),
+  step(2, ['run', 'deliver'], { index: fc.nat(5) }),
+  // The clock of a point of presence jumps, back by more than what has gone by since that point last read it.
+  step(1, ['jump'], { point, percent: fc.oneof(fc.integer({ min: -120, max: -1 }), fc.integer({ min: 1, max: 120 })) }),
+  // After a rest, a lease is taken, this long before a counted window ends; spent as late as that; and then everything
+  // else is taken, at once and a window later.
+  step(1, ['late'], {
+    point,
+    beforeEndPercent: fc.integer({ min: 1, max: 12 }),
+    percent: fc.integer({ min: 5, max: 12 }),
+  }),
   // All that are on their way.
-  { weight: 10, arbitrary: fc.constant({ kind: 'settle' as const }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('set back' as const),
-      point: fc.nat(POINTS - 1),
-      percent: fc.integer({ min: 1, max: 99 }),
-    }),
-  },
+  step(10, ['settle']),
+  // The clock of a point of presence is set back by a part of what has gone by since that point last read it.
+  step(1, ['set back'], { point, percent: fc.integer({ min: 1, max: 99 }) }),
 )
 
 const LEASABLE = ALGORITHM_NAMES.filter((name) => ALGORITHMS[name].lease !== undefined)
@@ -206,21 +169,24 @@ class Network extends Calls {
     isAtOnce = false
     void deciding
   }
+
+  /** Asks so many times, each time when everything before has been answered. */
+  async askInTurn(point: number, charge: StoreCharge, times: number): Promise<void> {
+    for (let i = 0; i < times; i++) {
+      await this.ask(point, charge)
+      await this.settle()
+    }
+  }
 }
 
-async function play(network: Network, charge: StoreCharge, steps: readonly Step[]): Promise<void> {
+async function play(network: Network, charge: StoreCharge, steps: readonly Drawn<typeof anyStep>[]): Promise<void> {
   const shortestMs = Math.min(...charge.limits.map(({ windowMs }) => windowMs))
   const longestMs = Math.max(...charge.limits.map(({ windowMs }) => windowMs))
   // Leases are for callers that have kept far from their limits for a while.
   for (let point = 0; point < POINTS; point++) await network.ask(point, charge)
   await network.settle()
   network.nowMs += Math.floor(0.9 * longestMs)
-  const askAll = async (point: number, times: number, cost = 1) => {
-    for (let i = 0; i < times; i++) {
-      await network.ask(point, { ...charge, cost })
-      await network.settle()
-    }
-  }
+  const askAll = (point: number, times: number, cost = 1) => network.askInTurn(point, { ...charge, cost }, times)
   for (const step of steps) {
     switch (step.kind) {
       case 'late': {
@@ -252,12 +218,6 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
       case 'ask':
         for (let i = 0; i < step.times; i++) await network.ask(step.point, { ...charge, cost: step.cost })
         break
-      case 'run':
-        await network.run(step.index)
-        break
-      case 'deliver':
-        await network.deliver(step.index)
-        break
       case 'jump':
         network.jump(step.point, Math.floor((step.percent * shortestMs) / 100))
         // A step back that it does not see before as much time has gone by makes leases last longer.
@@ -266,8 +226,8 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
       case 'set back':
         network.setBack(step.point, step.percent)
         break
-      case 'settle':
-        await network.settle()
+      default:
+        await network.takeStep(step)
     }
   }
 }
@@ -276,12 +236,7 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
 async function playUpToAStep(store: TimedStore, idleMs: number, stepBack: (network: Network) => void) {
   const charge = createCharge('sliding-window', [{ limit: 400, windowMs: 10_000 }])
   const network = new Network(store, 'auto')
-  const ask = async (point: number, times: number) => {
-    for (let i = 0; i < times; i++) {
-      await network.ask(point, charge)
-      await network.settle()
-    }
-  }
+  const ask = (point: number, times: number) => network.askInTurn(point, charge, times)
   await ask(0, 1)
   network.nowMs += 9_000
   await ask(0, 50)
@@ -347,12 +302,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     async (name) => {
       const charge = createCharge(name, [{ limit: 400, windowMs: 1_000 }])
       const network = new Network(open(), 10)
-      const ask = async (point: number, times: number) => {
-        for (let i = 0; i < times; i++) {
-          await network.ask(point, charge)
-          await network.settle()
-        }
-      }
+      const ask = (point: number, times: number) => network.askInTurn(point, charge, times)
       for (let requested = 0; requested < 20; requested++) {
         await ask(0, 1)
         network.nowMs += 10

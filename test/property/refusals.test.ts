@@ -9,30 +9,19 @@ import type { Limit } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import { addPenalties, anyPenalties } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { Calls } from '../support/calls.ts'
+import { Calls, type Drawn, step } from '../support/calls.ts'
 import { createCharge, retryAfterMs, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
-/** Of each of three keys, the cost of a request, or 0 if it is none of its keys. */
-type Costs = readonly [number, number, number]
-
-type Step =
-  | { readonly kind: 'ask'; readonly costs: Costs }
-  | { readonly kind: 'wait'; readonly ms: number }
-  /** The store runs a call, or its answer arrives: not always in the order in which they were sent. */
-  | { readonly kind: 'run' | 'deliver'; readonly index: number }
-  | { readonly kind: 'settle' }
-
 const anyCost = fc.constantFrom(0, 1, 1, 2, 5)
-const anyCosts: fc.Arbitrary<Costs> = fc
-  .tuple(anyCost, anyCost, anyCost)
-  .filter((costs) => costs.some((cost) => cost > 0))
-const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('ask' as const), costs: anyCosts }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 40 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 100, max: 500 }) }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('run' as const, 'deliver' as const), index: fc.nat(5) }) },
-  { weight: 5, arbitrary: fc.constant({ kind: 'settle' as const }) },
+/** Of each of three keys, the cost of a request, or 0 if it is none of its keys. */
+const costs = fc.tuple(anyCost, anyCost, anyCost).filter((costs) => costs.some((cost) => cost > 0))
+const anyStep = fc.oneof(
+  step(8, ['ask'], { costs }),
+  step(3, ['wait'], { ms: fc.integer({ min: 0, max: 40 }) }),
+  step(1, ['wait'], { ms: fc.integer({ min: 100, max: 500 }) }),
+  step(3, ['run', 'deliver'], { index: fc.nat(5) }),
+  step(5, ['settle']),
 )
 const anyLimits = fc.uniqueArray(
   fc.record({ limit: fc.integer({ min: 7, max: 30 }), windowMs: fc.constantFrom(300, 1_000, 3_000) }),
@@ -165,7 +154,7 @@ class Site extends Calls {
 async function play(
   calls: Calls,
   charges: readonly StoreCharge[],
-  steps: readonly Step[],
+  steps: readonly Drawn<typeof anyStep>[],
   ask: (charges: readonly StoreCharge[], at: number) => Promise<void>,
 ): Promise<void> {
   for (const [at, step] of steps.entries()) {
@@ -179,14 +168,8 @@ async function play(
       case 'wait':
         calls.nowMs += step.ms
         break
-      case 'run':
-        await calls.run(step.index)
-        break
-      case 'deliver':
-        await calls.deliver(step.index)
-        break
-      case 'settle':
-        await calls.settle()
+      default:
+        await calls.takeStep(step)
     }
   }
 }

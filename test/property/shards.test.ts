@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { findShard, withShards } from '../../src/core/engine/places/shards.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { type Shard, type Store, StoreError } from '../../src/core/model/store.ts'
-import { Calls } from '../support/calls.ts'
+import { Calls, type Drawn, step } from '../support/calls.ts'
 import { createCharge, storeWith, take } from '../support/charges.ts'
 import { MemoryScript } from '../support/memory-script.ts'
 import { expectProperty } from '../support/property.ts'
@@ -16,31 +16,16 @@ const TOKENS = 4
 const PHASES = ['old', 'both', 'new'] as const
 type Phase = (typeof PHASES)[number]
 
-type Step =
-  /** An isolate that has the newer settings of a change, or not yet; the answer to its nth call may be lost. */
-  | {
-      readonly kind: 'ask'
-      readonly isNewer: boolean
-      readonly token: number
-      readonly hasAll: boolean
-      readonly lost: number
-    }
-  | { readonly kind: 'run' | 'deliver'; readonly index: number }
-  | { readonly kind: 'wait'; readonly ms: number }
-
-const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      kind: fc.constant('ask' as const),
-      isNewer: fc.boolean(),
-      token: fc.nat(TOKENS - 1),
-      hasAll: fc.boolean(),
-      lost: fc.oneof({ weight: 9, arbitrary: fc.constant(-1) }, { weight: 1, arbitrary: fc.nat(3) }),
-    }),
-  },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constantFrom('run' as const, 'deliver' as const), index: fc.nat(8) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(120) }) },
+const anyStep = fc.oneof(
+  // An isolate that has the newer settings of a change, or not yet; the answer to its nth call may be lost.
+  step(4, ['ask'], {
+    isNewer: fc.boolean(),
+    token: fc.nat(TOKENS - 1),
+    hasAll: fc.boolean(),
+    lost: fc.oneof({ weight: 9, arbitrary: fc.constant(-1) }, { weight: 1, arbitrary: fc.nat(3) }),
+  }),
+  step(5, ['run', 'deliver'], { index: fc.nat(8) }),
+  step(2, ['wait'], { ms: fc.nat(120) }),
 )
 const anySteps = fc.array(anyStep, { minLength: 20, maxLength: 60 })
 const anyPlay = fc.record({
@@ -53,7 +38,7 @@ const anyPlay = fc.record({
   steps: fc.array(anySteps, { minLength: 5, maxLength: 5 }),
   salt: fc.nat(1e6),
 })
-type Play = typeof anyPlay extends fc.Arbitrary<infer T> ? T : never
+type Play = Drawn<typeof anyPlay>
 
 /** Runs each call where it was sent. */
 class Databases extends MemoryScript {

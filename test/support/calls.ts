@@ -1,6 +1,27 @@
+/** Calls to a store that run and are answered when a test says so, and the steps by which it says so. */
+import fc from 'fast-check'
 import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 import { START_MS } from './arbitraries.ts'
 import type { TimedStore } from './timed-stores.ts'
+
+/** A step that what is on its way takes. Run and delivered is not always in the order in which it was sent. */
+export type CallStep = { readonly kind: 'run' | 'deliver'; readonly index: number } | { readonly kind: 'settle' }
+
+/**
+ * Steps of these kinds, to be drawn among others by `fc.oneof`.
+ * @param fields what else is drawn for each
+ */
+export function step<const Kind extends string, Fields extends object = object>(
+  weight: number,
+  kinds: readonly Kind[],
+  fields: { readonly [Name in keyof Fields]: fc.Arbitrary<Fields[Name]> } = {} as never,
+): fc.WeightedArbitrary<{ readonly kind: Kind } & Fields> {
+  const arbitrary: fc.Arbitrary<object> = fc.record({ ...fields, kind: fc.constantFrom(...kinds) })
+  return { weight, arbitrary: arbitrary as fc.Arbitrary<{ readonly kind: Kind } & Fields> }
+}
+
+/** What an arbitrary draws. */
+export type Drawn<Arbitrary> = Arbitrary extends fc.Arbitrary<infer Value> ? Value : never
 
 /** A store whose calls run and are answered when the test says so. */
 export class Calls {
@@ -54,5 +75,9 @@ export class Calls {
   async settle(): Promise<void> {
     while (this.#sent.length > 0) await this.run(0)
     while (this.#answered.length > 0) await this.deliver(0)
+  }
+  async takeStep(step: CallStep): Promise<void> {
+    if (step.kind === 'settle') await this.settle()
+    else await this[step.kind](step.index)
   }
 }

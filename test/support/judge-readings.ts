@@ -10,23 +10,14 @@ import type { ClaimReader, JwtSettings } from '../../src/http/request/identity/c
 import { loadTokenVerifier } from '../../src/http/request/identity/jwt/verify-tokens.ts'
 import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
 import { callContext } from './call-context.ts'
-import {
-  anySpelling,
-  type Kind,
-  listReaders,
-  SOURCES,
-  type Spelt,
-  spellPlainly,
-  toRequest,
-} from './lenient-readings.ts'
+import { HOLDERS, type Kind, type Spelt } from './lenient-readings.ts'
 import { signToken } from './tokens.ts'
 
 const ADDRESS = '203.0.113.7'
 export const JWT_SECRET = 'planted-secret of thirty-two characters'
 
-/** What blocks can name, and what a digest alone holds for. */
+/** What blocks can name by its value. A digest they can name of everything. */
 const BLOCKED_BY_VALUE: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query'])
-const BLOCKED_BY_DIGEST: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query', 'form', 'json'])
 
 /** What becomes of requests in which one reader finds the caller. */
 export interface Row {
@@ -37,28 +28,28 @@ export interface Row {
   'the same caller': number
   'no identity': number
   'another caller': number
-  /** While the caller is blocked: `undefined` where no block can name it. */
-  'blocked: refused': number | undefined
-  'blocked: let in': number | undefined
+  /** While the caller is blocked. */
+  'blocked: refused': number
+  'blocked: let in': number
 }
 
-export interface Dodge {
+interface Dodge {
   readonly kind: Kind
   readonly reader: string
   readonly spelling: string
   readonly outcome: string
 }
 
-export interface Judged {
-  readonly rows: readonly Row[]
-  readonly dodges: readonly Dodge[]
+export interface Drawing {
+  readonly seed: number
+  readonly spellings: number
 }
 
 /** Of a session of Flask that is compressed: payload, time and signature. */
 const FLASK_SESSION = '.eJyrVkosLcmIz8nPS1WyUkrMyy_JKEpVqgUAZIEIdg.aSJmZQ.cGxhbnRlZC1zZWNyZXQtc2lnbmE'
 
 /** The callers that are to be found, as they are plainly sent. */
-export async function listValues(kind: Kind): Promise<readonly string[]> {
+async function listValues(kind: Kind): Promise<readonly string[]> {
   const opaque = 'planted-secret.k1~x'
   const token = await signToken({ sub: 'alice' }, { secret: JWT_SECRET })
   switch (kind) {
@@ -73,29 +64,33 @@ export async function listValues(kind: Kind): Promise<readonly string[]> {
   }
 }
 
+/** Draws spellings of one kind of identity. @returns for each caller that is to be found, those of its value */
+export async function drawSpellings(kind: Kind, { seed, spellings }: Drawing): Promise<ReadonlyMap<string, string[]>> {
+  const values = await listValues(kind)
+  const numRuns = Math.ceil(spellings / values.length)
+  return new Map(values.map((value) => [value, fc.sample(HOLDERS[kind].spell(value), { seed, numRuns })]))
+}
+
 /** Tries generated spellings of one kind of identity on its readers, and asks the gateway's own code who each of them is. */
 export async function judgeReadings(
   kind: Kind,
-  { seed, spellings }: { readonly seed: number; readonly spellings: number },
-): Promise<Judged> {
-  const readers = listReaders(kind)
-  const isBlockable = BLOCKED_BY_VALUE.has(kind) || BLOCKED_BY_DIGEST.has(kind)
-  const blocked = isBlockable ? 0 : undefined
+  drawing: Drawing,
+): Promise<{ readonly rows: readonly Row[]; readonly dodges: readonly Dodge[] }> {
+  const { readers, toRequest, findText } = HOLDERS[kind]
   const rows = readers.map(
-    ({ name }): Row => ({
-      ...{ kind, reader: name, found: 0, 'the same caller': 0, 'no identity': 0, 'another caller': 0 },
-      ...{ 'blocked: refused': blocked, 'blocked: let in': blocked },
+    ([reader]): Row => ({
+      ...{ kind, reader, found: 0, 'the same caller': 0, 'no identity': 0, 'another caller': 0 },
+      ...{ 'blocked: refused': 0, 'blocked: let in': 0 },
     }),
   )
   const dodges: Dodge[] = []
-  const values = await listValues(kind)
-  for (const value of values) {
+  for (const [value, spellings] of await drawSpellings(kind, drawing)) {
     const judge = await createJudge(kind, value)
-    const numRuns = Math.ceil(spellings / values.length)
-    for (const spelling of fc.sample(anySpelling(kind, value), { seed, numRuns })) {
-      const received = receive(toRequest(kind, spelling))
-      const text = textFor(kind, spelling, received)
-      const finders = rows.filter((_, index) => readers[index]?.read(text)?.trim() === value)
+    for (const spelling of spellings) {
+      const received = receive(toRequest(spelling))
+      const { headers, url } = received
+      const text = findText({ headers, query: new URL(url).search.slice(1), body: spelling })
+      const finders = rows.filter((_, index) => readers[index]?.[1](text)?.trim() === value)
       if (finders.length === 0) continue
       const { outcome, isBlocked } = await judge(received)
       const whileBlocked = isBlocked ? 'blocked: refused' : 'blocked: let in'
@@ -103,9 +98,8 @@ export async function judgeReadings(
         const { reader } = row
         row.found++
         row[outcome]++
-        if (outcome === 'another caller') dodges.push({ kind, reader, spelling, outcome })
-        if (row[whileBlocked] === undefined) continue
         row[whileBlocked]++
+        if (outcome === 'another caller') dodges.push({ kind, reader, spelling, outcome })
         if (!isBlocked) dodges.push({ kind, reader, spelling, outcome: whileBlocked })
       }
     }
@@ -129,7 +123,7 @@ export async function createJudge(
   kind: Kind,
   value: string,
 ): Promise<(request: ReceivedRequest, at?: Place) => Promise<Judgement>> {
-  const by = SOURCES[kind]
+  const { by, spellPlainly, toRequest } = HOLDERS[kind]
   const config = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
     ...(kind === 'claim' && { JWT_SECRET }),
@@ -142,7 +136,7 @@ export async function createJudge(
   const options = { ...config, readClaim }
   const ask = (request: ReceivedRequest, { route, path }: Place = { route: undefined, path: '/' }) =>
     maker.build({ policy, route, isCertain: true }, request, path, 'default', callContext())
-  const plain = receive(toRequest(kind, spellPlainly(kind, value)))
+  const plain = receive(toRequest(spellPlainly(value)))
   const known = await ask(plain)
   if (known === 'skip' || 'outcome' in known) throw new Error(`${by}: the plain spelling says nobody`)
   const caller = known.digest
@@ -153,10 +147,7 @@ export async function createJudge(
       })
     : undefined
   const blocks = (entry: object) => new RuleIndex(readRules({ blocks: [entry] }), options)
-  const indexes = [
-    ...(target ? [blocks(target)] : []),
-    ...(BLOCKED_BY_DIGEST.has(kind) ? [blocks({ digest: caller })] : []),
-  ]
+  const indexes = [...(target ? [blocks(target)] : []), blocks({ digest: caller })]
   const nobody = createDigest(config.identitySecret)(['ip', ADDRESS])
 
   return async function judge(request, at) {
@@ -188,23 +179,5 @@ export function receive({ query, headers, body }: Spelt): ReceivedRequest {
   return {
     ...{ method, url, body: request.body, clone: () => request.clone() },
     headers: new Headers({ 'CF-Connecting-IP': ADDRESS, ...headers }),
-  }
-}
-
-/** As the API gets it. */
-function textFor(kind: Kind, spelling: string, { headers, url }: ReceivedRequest): string {
-  switch (kind) {
-    case 'token':
-    case 'claim':
-      return headers.get('Authorization') ?? ''
-    case 'cookie':
-      return headers.get('Cookie') ?? ''
-    case 'header':
-      return headers.get('X-Api-Key') ?? ''
-    case 'query':
-      return new URL(url).search.slice(1)
-    case 'form':
-    case 'json':
-      return spelling
   }
 }

@@ -1,29 +1,12 @@
 /** What APIs read in a request that is spelt oddly, each modelled on the source that is named, and requests to try them. */
 import fc from 'fast-check'
 
-/** What may hold an identity. A kind is added with its names, readers and spellings. */
+/** What may hold an identity. A kind is added with its row in `HOLDERS`. */
 export const KINDS = ['token', 'claim', 'cookie', 'header', 'query', 'form', 'json'] as const
 export type Kind = (typeof KINDS)[number]
 
-/** Tests the identities by which policies count, and those that rules name. */
-export const SOURCES: Readonly<Record<Kind, string>> = {
-  token: 'token',
-  claim: 'claim:sub',
-  cookie: 'cookie:my_sid',
-  header: 'header:x-api-key',
-  query: 'query:api_key',
-  form: 'form:api_key',
-  json: 'json:/api_key',
-}
-
 /** What an API reads in a field, a query or a body; undefined if it finds nothing. */
-export type Read = (text: string) => string | undefined
-
-export interface LenientReader {
-  readonly name: string
-  readonly read: Read
-}
-
+type Read = (text: string) => string | undefined
 type Readers = readonly (readonly [name: string, read: Read])[]
 type Pairs = readonly (readonly [name: string, value: string])[]
 
@@ -280,20 +263,6 @@ function splitMembers(text: string): Pairs {
   return pairs
 }
 
-const READERS: Readonly<Record<Kind, Readers>> = {
-  token: [...TOKEN, ['base64_decode() of PHP, of Basic', (text) => normalizeBase64(text.replace(/^\S+ /, ''))]],
-  claim: TOKEN,
-  cookie: COOKIE,
-  header: HEADER,
-  query: PARAMETERS,
-  form: PARAMETERS,
-  json: JSON_READERS,
-}
-
-export function listReaders(kind: Kind): readonly LenientReader[] {
-  return READERS[kind].map(([name, read]) => ({ name, read }))
-}
-
 /** Mostly the first, which is the plain one. */
 function preferPlain<T>(plain: T, ...others: readonly T[]): fc.Arbitrary<T> {
   return fc.oneof({ arbitrary: fc.constant(plain), weight: 3 }, { arbitrary: fc.constantFrom(...others), weight: 2 })
@@ -411,42 +380,9 @@ function spellBodies(value: string): fc.Arbitrary<string> {
   return withSlips(spelt, ' ', ',', '\\', '"', '\0')
 }
 
-const SPELLINGS: Readonly<Record<Kind, (value: string) => fc.Arbitrary<string>>> = {
-  token: spellTokens,
-  claim: spellTokens,
-  cookie: spellCookies,
-  header: (value) =>
-    withSlips(
-      joined(preferPlain('', ' ', 'x, ', 'x,', ','), fc.constant(value), preferPlain('', ', x', ',')),
-      ',',
-      '\t',
-    ),
-  query: spellParameters,
-  form: spellParameters,
-  json: spellBodies,
-}
-
-/** Spellings of a value of which some reader may make the value. */
-export function anySpelling(kind: Kind, value: string): fc.Arbitrary<string> {
-  return SPELLINGS[kind](value)
-}
-
-/** The spelling that all read alike. */
-export function spellPlainly(kind: Kind, value: string): string {
-  switch (kind) {
-    case 'token':
-    case 'claim':
-      return `Bearer ${value}`
-    case 'cookie':
-      return `my_sid=${value}`
-    case 'header':
-      return value
-    case 'query':
-    case 'form':
-      return `api_key=${value}`
-    case 'json':
-      return JSON.stringify({ api_key: value })
-  }
+function spellFields(value: string): fc.Arbitrary<string> {
+  const spelt = joined(preferPlain('', ' ', 'x, ', 'x,', ','), fc.constant(value), preferPlain('', ', x', ','))
+  return withSlips(spelt, ',', '\t')
 }
 
 /** What a spelling is sent as. */
@@ -456,20 +392,83 @@ export interface Spelt {
   readonly body?: string
 }
 
-export function toRequest(kind: Kind, spelling: string): Spelt {
-  switch (kind) {
-    case 'token':
-    case 'claim':
-      return { query: '', headers: { Authorization: spelling } }
-    case 'cookie':
-      return { query: '', headers: { Cookie: spelling } }
-    case 'header':
-      return { query: '', headers: { 'X-Api-Key': spelling } }
-    case 'query':
-      return { query: spelling, headers: {} }
-    case 'form':
-      return { query: '', headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, body: spelling }
-    case 'json':
-      return { query: '', headers: { 'Content-Type': 'application/json' }, body: spelling }
+/** A request as an API gets it. */
+interface Arrived {
+  readonly headers: Pick<Headers, 'get'>
+  readonly query: string
+  readonly body: string
+}
+
+interface Holder {
+  /** The identity by which policies count, and that rules name. */
+  readonly by: string
+  readonly readers: Readers
+  /** Spellings of a value of which some reader may make the value. */
+  readonly spell: (value: string) => fc.Arbitrary<string>
+  /** The spelling that all read alike. */
+  readonly spellPlainly: (value: string) => string
+  readonly toRequest: (spelling: string) => Spelt
+  readonly findText: (request: Arrived) => string
+}
+
+function inField(name: string): Pick<Holder, 'toRequest' | 'findText'> {
+  return {
+    toRequest: (spelling) => ({ query: '', headers: { [name]: spelling } }),
+    findText: ({ headers }) => headers.get(name) ?? '',
   }
+}
+
+function inBody(type: string): Pick<Holder, 'toRequest' | 'findText'> {
+  return {
+    toRequest: (spelling) => ({ query: '', headers: { 'Content-Type': type }, body: spelling }),
+    findText: ({ body }) => body,
+  }
+}
+
+const CLAIM: Holder = {
+  by: 'claim:sub',
+  readers: TOKEN,
+  spell: spellTokens,
+  spellPlainly: (value) => `Bearer ${value}`,
+  ...inField('Authorization'),
+}
+const QUERY: Holder = {
+  by: 'query:api_key',
+  readers: PARAMETERS,
+  spell: spellParameters,
+  spellPlainly: (value) => `api_key=${value}`,
+  toRequest: (spelling) => ({ query: spelling, headers: {} }),
+  findText: ({ query }) => query,
+}
+
+export const HOLDERS: Readonly<Record<Kind, Holder>> = {
+  token: {
+    ...CLAIM,
+    by: 'token',
+    readers: [...TOKEN, ['base64_decode() of PHP, of Basic', (text) => normalizeBase64(text.replace(/^\S+ /, ''))]],
+  },
+  claim: CLAIM,
+  cookie: {
+    by: 'cookie:my_sid',
+    readers: COOKIE,
+    spell: spellCookies,
+    spellPlainly: (value) => `my_sid=${value}`,
+    ...inField('Cookie'),
+  },
+  header: {
+    by: 'header:x-api-key',
+    readers: HEADER,
+    spell: spellFields,
+    spellPlainly: (value) => value,
+    ...inField('X-Api-Key'),
+  },
+  query: QUERY,
+  form: { ...QUERY, by: 'form:api_key', ...inBody('application/x-www-form-urlencoded') },
+  json: {
+    by: 'json:/api_key',
+    readers: JSON_READERS,
+    spell: spellBodies,
+    spellPlainly: (value) => JSON.stringify({ api_key: value }),
+    ...inBody('application/json'),
+  },
 }

@@ -1,6 +1,6 @@
 /** A client of the rate limit service, by the official descriptors of Envoy, which a package of gRPC's own brings along. */
 
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -14,6 +14,8 @@ import {
 } from '@grpc/grpc-js'
 import { fromJSON, loadSync, type Options } from '@grpc/proto-loader'
 import { HEALTH_SERVICE, RATE_LIMIT_SERVICE } from '../../src/ratelimit-service/messages.ts'
+import { startServing } from './serving-process.ts'
+import { share } from './share.ts'
 
 const DESCRIPTORS = join(import.meta.dirname, '../../node_modules/@grpc/grpc-js-xds/deps')
 const includeDirs = ['envoy-api', 'xds', 'protoc-gen-validate', 'googleapis'].map((name) => join(DESCRIPTORS, name))
@@ -102,6 +104,21 @@ export function encodeRequest(request: object): Buffer {
 export function call(client: Record<string, Unary>, method: string, request: object, options = {}): Promise<object> {
   return new Promise((resolve, reject) => {
     client[method]?.(request, options, (error, answer) => (error ? reject(error) : resolve(answer)))
+  })
+}
+
+/** Serves domains to the tests of one file, as `sluice serve --grpc`. */
+export function shareDomains(domains: Readonly<Record<string, readonly object[]>>, env: object = {}) {
+  return share(async () => {
+    const folder = writeDomains(domains)
+    const serving = await startServing({ STORE: 'memory', ...env }, ['--grpc', '0', '--ratelimit-config', folder])
+    const client = new RateLimitClient(serving.grpc)
+    const stop = async () => {
+      client[Symbol.dispose]()
+      await serving.stop()
+      rmSync(folder, { recursive: true })
+    }
+    return { serving, client, stop }
   })
 }
 

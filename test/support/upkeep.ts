@@ -45,5 +45,5 @@ export function withScan(
 ): Connection {
   const send: Connection['send'] = (command) =>
     command[0] === 'SCAN' ? change(() => connection.send(command)) : connection.send(command)
-  return { ...connection, send }
+  return Object.create(connection, { send: { value: send } })
 }

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { readSeed } from '../../tools/seeded-random.ts'
 import { withBundle } from '../support/build-bundle.ts'
 import { EXACTNESS } from './exactness/scenario.ts'
+import { FAULTS } from './faults/scenario.ts'
 import { HISTORIES } from './histories/scenario.ts'
 import type { Options, Scenario } from './kit/scenario.ts'
 import { NUMBERS } from './numbers/scenario.ts'
@@ -15,6 +16,7 @@ import { SPREAD } from './spread/scenario.ts'
 
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   exactness: EXACTNESS,
+  faults: FAULTS,
   histories: HISTORIES,
   numbers: NUMBERS,
   soak: SOAK,
@@ -72,12 +74,13 @@ console.log(`\n${verdict}: ${name}; ${tell()}`)
 process.exitCode = { passed: 0, failed: 1, inconclusive: INCONCLUSIVE }[verdict]
 
 /** Each size and choice of the scenario is an option of that name; one that is given is so in all that is run. */
-function readOptions({ long, maxMinutes }: Scenario): { options: readonly Options[]; minutes: number } {
+function readOptions({ long, maxMinutes, isMeant }: Scenario): { options: readonly Options[]; minutes: number } {
   const toFlag = (key: string) => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
   const keys = Object.keys(long[0] ?? {})
+  const toType = (key: string) => (typeof long[0]?.[key] === 'boolean' ? 'boolean' : 'string')
   const { values } = parseArgs({
     args,
-    options: Object.fromEntries([...keys.map(toFlag), 'minutes'].map((flag) => [flag, { type: 'string' as const }])),
+    options: Object.fromEntries([...keys, 'minutes'].map((key) => [toFlag(key), { type: toType(key) }])),
   })
   const given = keys.flatMap((key) => {
     const value = values[toFlag(key)]
@@ -86,7 +89,8 @@ function readOptions({ long, maxMinutes }: Scenario): { options: readonly Option
     if (isNumber && !(Number(value) >= 0)) throw new Error(`--${toFlag(key)}: expected a number, not ${value}`)
     return [[key, isNumber ? Number(value) : value] as const]
   })
-  const options = long.map((one) => ({ ...one, ...Object.fromEntries(given) }))
+  const options = long.map((one) => ({ ...one, ...Object.fromEntries(given) })).filter(isMeant)
+  if (options.length === 0) throw new Error('nothing is to be run by these options')
   // Cases that are alike now are one.
   const unlike = [...new Map(options.map((one) => [JSON.stringify(one), one])).values()]
   return { options: unlike, minutes: Number(values.minutes ?? maxMinutes) }

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { CostTerm, ReadCost } from '../../src/core/model/cost.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { createFollowResponse } from '../../src/http/response/follow-response.ts'
@@ -217,30 +217,27 @@ describe('when the client goes', () => {
     'the rest of a stream is read for its cost, and for half a minute at most: it ends, %j',
     async (ends) => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-      try {
-        const chunks = [
-          ANTHROPIC[0] as string,
-          ...Array.from({ length: 50 }, () => 'data: {}\n\n'),
-          ANTHROPIC[2] as string,
-        ]
-        const sent = { chunks, type: 'text/event-stream', ...(!ends && { isStuck: true }) }
-        const { costs, left, isCanceled } = await measure(sent, async (response, leave) => {
-          const reader = await readOne(response)
-          leave()
-          await reader?.cancel()
-          if (!ends) {
-            await vi.advanceTimersByTimeAsync(29_999)
-            expect(vi.getTimerCount()).toBe(1)
-            await vi.advanceTimersByTimeAsync(1)
-          }
-          return ''
-        })
-        expect([costs[1], costs.at(-1)]).toEqual(ends ? [7, 11] : ['too_late', 11])
-        expect([isCanceled, left]).toEqual([!ends, 0])
-        expect(vi.getTimerCount()).toBe(0)
-      } finally {
-        vi.useRealTimers()
-      }
+      onTestFinished(() => void vi.useRealTimers())
+      const chunks = [
+        ANTHROPIC[0] as string,
+        ...Array.from({ length: 50 }, () => 'data: {}\n\n'),
+        ANTHROPIC[2] as string,
+      ]
+      const sent = { chunks, type: 'text/event-stream', ...(!ends && { isStuck: true }) }
+      const { costs, left, isCanceled } = await measure(sent, async (response, leave) => {
+        const reader = await readOne(response)
+        leave()
+        await reader?.cancel()
+        if (!ends) {
+          await vi.advanceTimersByTimeAsync(29_999)
+          expect(vi.getTimerCount()).toBe(1)
+          await vi.advanceTimersByTimeAsync(1)
+        }
+        return ''
+      })
+      expect([costs[1], costs.at(-1)]).toEqual(ends ? [7, 11] : ['too_late', 11])
+      expect([isCanceled, left]).toEqual([!ends, 0])
+      expect(vi.getTimerCount()).toBe(0)
     },
   )
 
@@ -272,16 +269,13 @@ describe('when the client goes', () => {
 
 test('what is measured is charged every five seconds while a response lasts, also of a client that reads nothing', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-  try {
-    const { steps } = await measure({ chunks: ['a', 'b'] }, async (response) => {
-      const reader = await readOne(response)
-      await vi.advanceTimersByTimeAsync(15_000)
-      while (!(await reader?.read())?.done);
-      return ''
-    })
-    expect(steps).toEqual(['advanced', 'advanced', 'advanced'])
-    expect(vi.getTimerCount()).toBe(0)
-  } finally {
-    vi.useRealTimers()
-  }
+  onTestFinished(() => void vi.useRealTimers())
+  const { steps } = await measure({ chunks: ['a', 'b'] }, async (response) => {
+    const reader = await readOne(response)
+    await vi.advanceTimersByTimeAsync(15_000)
+    while (!(await reader?.read())?.done);
+    return ''
+  })
+  expect(steps).toEqual(['advanced', 'advanced', 'advanced'])
+  expect(vi.getTimerCount()).toBe(0)
 })

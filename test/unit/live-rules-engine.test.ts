@@ -132,14 +132,12 @@ describe('LiveRulesEngine reads the rules', () => {
     expect(site.reads).toBe(1)
 
     site.nowMs += 1
-    let answered = () => {}
-    site.answer = new Promise((resolve) => {
-      answered = resolve
-    })
+    const { promise, resolve: answer } = Promise.withResolvers<void>()
+    site.answer = promise
     // Nobody waits for the answer, and nobody asks for it again.
     expect([await site.kind('b'), await site.kind('b')]).toEqual(['admitted', 'admitted'])
     expect(site.reads).toBe(2)
-    answered()
+    answer()
     await site.settle()
     expect(await site.kind()).toBe('blocked')
   })
@@ -189,10 +187,8 @@ describe('LiveRulesEngine reads the rules', () => {
     const site = new Site()
     expect(await site.kind()).toBe('admitted')
     await site.edit(block)
-    let answered = () => {}
-    site.answer = new Promise((resolve) => {
-      answered = resolve
-    })
+    const { promise, resolve: answer } = Promise.withResolvers<void>()
+    site.answer = promise
     site.nowMs += REFRESH_MS
     await site.kind('b')
     site.answer = Promise.resolve()
@@ -200,7 +196,7 @@ describe('LiveRulesEngine reads the rules', () => {
     expect(await site.kind()).toBe('blocked')
     // The first attempt is answered now, by a read of its own.
     site.isUnavailable = true
-    answered()
+    answer()
     await site.settle()
     expect(await site.kind()).toBe('blocked')
     expect(site.log.filter(({ event }) => event === 'rules_read_failed')).toEqual([])
@@ -332,21 +328,17 @@ describe('LiveRulesEngine with a copy in its place', () => {
     const document = await site.documents.read()
     await site.edit(block)
     site.nowMs += REFRESH_MS
-    let answered = () => {}
-    site.answer = new Promise((resolve) => {
-      answered = resolve
-    })
+    const { promise, resolve: answer } = Promise.withResolvers<void>()
+    site.answer = promise
     await site.kind('first')
-    let looked = () => {}
-    site.look = new Promise((resolve) => {
-      looked = resolve
-    })
+    const look = Promise.withResolvers<void>()
+    site.look = look.promise
     writeCopy(site, { document, readAtMs: site.nowMs })
     site.nowMs += REFRESH_MS / 2
     await site.kind('second')
-    answered()
+    answer()
     await new Promise((resolve) => setTimeout(resolve))
-    looked()
+    look.resolve()
     await site.settle()
     expect(site.limiter.active.version).toBe(3)
     expect(site.log.filter(({ event }) => event === 'rules_lost')).toEqual([])

@@ -1,8 +1,5 @@
-/** The examples that the reference server documents, by their shapes and with windows that outlast a slow machine. */
-import { rmSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { descriptor, RateLimitClient, writeDomains } from '../../support/rate-limit-client.ts'
-import { type ServingProcess, startServing } from '../../support/serving-process.ts'
+import { expect, test } from 'vitest'
+import { descriptor, shareDomains } from '../../support/rate-limit-client.ts'
 
 const limit = (count: number, unit = 'hour') => ({ rate_limit: { unit, requests_per_unit: count } })
 
@@ -57,37 +54,17 @@ const DOMAINS: Readonly<Record<string, readonly object[]>> = {
   ],
 }
 
-let folder: string
-let serving: ServingProcess
-let client: RateLimitClient
-beforeAll(async () => {
-  folder = writeDomains(DOMAINS)
-  serving = await startServing({ STORE: 'memory' }, ['--grpc', '0', '--ratelimit-config', folder])
-  client = new RateLimitClient(serving.grpc)
-})
-afterAll(async () => {
-  client[Symbol.dispose]()
-  await serving.stop()
-  rmSync(folder, { recursive: true })
-})
+const site = shareDomains(DOMAINS)
 
 async function askTimes(times: number, domain: string, ...lists: readonly (readonly string[])[]) {
+  const descriptors = lists.map((entries) => descriptor(entries))
   const codes: string[] = []
-  for (let time = 0; time < times; time++) {
-    codes.push(
-      (
-        await client.ask(
-          domain,
-          lists.map((entries) => descriptor(entries)),
-        )
-      ).overallCode,
-    )
-  }
+  for (let time = 0; time < times; time++) codes.push((await site.client.ask(domain, descriptors)).overallCode)
   return codes
 }
 
 test('a limit by key and value', async () => {
-  const { overallCode, statuses } = await client.ask('values', [descriptor(['db', 'other'])])
+  const { overallCode, statuses } = await site.client.ask('values', [descriptor(['db', 'other'])])
   expect(overallCode).toBe('OK')
   expect(statuses).toMatchObject([
     { code: 'OK', currentLimit: { requestsPerUnit: 3, unit: 'SECOND' }, limitRemaining: 2 },
@@ -121,7 +98,7 @@ test('a descriptor matches only at its own depth', async () => {
 })
 
 test('an unlimited descriptor has the largest number remaining', async () => {
-  const { statuses } = await client.ask('unlimited', [descriptor(['free', 'x']), descriptor(['paid', 'x'])])
+  const { statuses } = await site.client.ask('unlimited', [descriptor(['free', 'x']), descriptor(['paid', 'x'])])
   expect(statuses).toMatchObject([
     { code: 'OK', currentLimit: null, limitRemaining: 4_294_967_295 },
     { code: 'OK', currentLimit: { requestsPerUnit: 1, unit: 'MINUTE' }, limitRemaining: 0 },
@@ -158,8 +135,8 @@ test('wildcards anywhere in a value, each value with its own count unless it is 
 
 test('an unknown domain limits nothing; an empty one, and no descriptors, are errors', async () => {
   expect(await askTimes(1, 'nowhere', ['a', 'b'])).toEqual(['OK'])
-  await expect(client.ask('', [descriptor(['a', 'b'])])).rejects.toThrow(
+  await expect(site.client.ask('', [descriptor(['a', 'b'])])).rejects.toThrow(
     '2 UNKNOWN: expected a domain that is not empty',
   )
-  await expect(client.ask('values', [])).rejects.toThrow('2 UNKNOWN: expected at least one descriptor')
+  await expect(site.client.ask('values', [])).rejects.toThrow('2 UNKNOWN: expected at least one descriptor')
 })

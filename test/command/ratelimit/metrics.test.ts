@@ -1,10 +1,7 @@
-/** Metrics of the rules of the rate limit service, by the keys that the reference server documents. */
-import { rmSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { HitCounts } from '../../../src/ratelimit-service/hit-counts.ts'
 import { send } from '../../support/http-client.ts'
-import { descriptor, type Fields, RateLimitClient, writeDomains } from '../../support/rate-limit-client.ts'
-import { type ServingProcess, startServing } from '../../support/serving-process.ts'
+import { descriptor, type Fields, shareDomains } from '../../support/rate-limit-client.ts'
 
 const METRICS_TOKEN = 'm'.repeat(32)
 const limit = (count: number) => ({ rate_limit: { unit: 'hour', requests_per_unit: count } })
@@ -56,23 +53,10 @@ const DOMAINS: Readonly<Record<string, readonly object[]>> = {
   ],
 }
 
-let folder: string
-let serving: ServingProcess
-let client: RateLimitClient
-beforeAll(async () => {
-  folder = writeDomains(DOMAINS)
-  const env = { STORE: 'memory', STATISTICS: 'on', METRICS_TOKEN }
-  serving = await startServing(env, ['--grpc', '0', '--ratelimit-config', folder])
-  client = new RateLimitClient(serving.grpc)
-})
-afterAll(async () => {
-  client[Symbol.dispose]()
-  await serving.stop()
-  rmSync(folder, { recursive: true })
-})
+const site = shareDomains(DOMAINS, { STATISTICS: 'on', METRICS_TOKEN })
 
 const readMetrics = (token: string) =>
-  send(serving.url, { path: '/_sluice/ratelimit-metrics', headers: { Authorization: `Bearer ${token}` } })
+  send(site.serving.url, { path: '/_sluice/ratelimit-metrics', headers: { Authorization: `Bearer ${token}` } })
 
 /** @returns samples of a metric by the key of their rule */
 async function readSamples(name: string, domain: string): Promise<Readonly<Record<string, number>>> {
@@ -82,7 +66,7 @@ async function readSamples(name: string, domain: string): Promise<Readonly<Recor
 }
 
 const ask = (domain: string, entries: readonly string[], fields?: Fields) =>
-  client.ask(domain, [descriptor(entries, fields)])
+  site.client.ask(domain, [descriptor(entries, fields)])
 
 describe('metrics name', () => {
   test('all values of a rule with detailed_metric, and of others those that the file names', async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { credentials } from '@grpc/grpc-js'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Certificate, CLIENT, CLIENT_AUTHORITY, NEXT_SERVER, SERVER } from '../../support/certificates.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
 import { descriptor, RateLimitClient } from '../../support/rate-limit-client.ts'
@@ -89,15 +89,12 @@ test('--grpc-client-ca answers only clients with a certificate of its authoritie
     ...[...listArgs(), ...listTlsArgs()],
     ...['--grpc-client-ca', locate('ca.pem')],
   ])
-  try {
-    using client = openClient(serving, CLIENT)
-    expect((await ask(client)).overallCode).toBe('OK')
-    for (const own of [undefined, NEXT_SERVER]) {
-      using stranger = openClient(serving, own)
-      await expect(ask(stranger)).rejects.toThrow('14 UNAVAILABLE')
-    }
-  } finally {
-    await serving.stop()
+  onTestFinished(() => serving.stop())
+  using client = openClient(serving, CLIENT)
+  expect((await ask(client)).overallCode).toBe('OK')
+  for (const own of [undefined, NEXT_SERVER]) {
+    using stranger = openClient(serving, own)
+    await expect(ask(stranger)).rejects.toThrow('14 UNAVAILABLE')
   }
 })
 

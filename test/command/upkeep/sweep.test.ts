@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Connection } from '../../../src/command/redis/connection.ts'
 import {
   countBare,
@@ -11,32 +11,23 @@ import {
 } from '../../../src/command/upkeep/database.ts'
 import { type SweepOptions, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
-import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
-import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
+import { startRedisServer } from '../../../tools/redis-server.ts'
+import { startRestFront } from '../../../tools/rest-front.ts'
 import { expectProperty } from '../../support/property.ts'
-import { type BytesClient, connectBytes, expiries, fill, openDatabase, withScan } from '../../support/upkeep.ts'
+import { share } from '../../support/share.ts'
+import { connectBytes, expiries, fill, openDatabase, withScan } from '../../support/upkeep.ts'
 
 const HOUR_MS = 3_600_000
 
-let server: RedisServer
-let redis: BytesClient
-let front: RestFront
-let overRedis: Connection
-let overRest: Connection
-
-beforeAll(async () => {
-  server = await startRedisServer({ args: ['--enable-debug-command', 'yes'] })
-  redis = await connectBytes(server.port)
-  front = await startRestFront({ redisPort: server.port, token: 'planted-secret-upkeep' })
-  overRedis = await openDatabase(`redis://127.0.0.1:${server.port}`)
-  overRest = await openDatabase(front.url, front.token)
-})
-afterAll(async () => {
-  await overRedis.close()
-  redis.destroy()
-  await front.stop()
-  await server.stop()
-})
+const server = share(() => startRedisServer({ args: ['--enable-debug-command', 'yes'] }))
+const redis = share(
+  () => connectBytes(server.port),
+  (client) => client.destroy(),
+)
+const front = share(() => startRestFront({ redisPort: server.port, token: 'planted-secret-upkeep' }))
+const close = (connection: Connection) => connection.close()
+const overRedis = share(() => openDatabase(`redis://127.0.0.1:${server.port}`), close)
+const overRest = share(() => openDatabase(front.url, front.token), close)
 beforeEach(async () => {
   await redis.sendCommand(['FLUSHALL'])
   await redis.sendCommand(['CONFIG', 'RESETSTAT'])

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import manifest from '../../../package.json' with { type: 'json' }
-import type { DirectGateway } from '../../support/direct-gateway.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { json, send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN, type OperatorRequest, operate } from '../../support/operator.ts'
 import { connectRedis } from '../../support/redis-client.ts'
-import { startUpstream, type Upstream } from '../../support/upstream.ts'
+import { share } from '../../support/share.ts'
+import { startUpstream } from '../../support/upstream.ts'
 
 const { version } = manifest
 
@@ -24,16 +24,9 @@ interface OpenApi {
 }
 type Responses = { readonly 200: { readonly content: Record<string, { readonly schema: object }> } }
 
-let upstream: Upstream
-let gateway: DirectGateway
-let document: OpenApi
-/** Operations that were called, as `METHOD /path`. */
-const called = new Set<string>()
-const ajv = new Ajv2020({ strict: false, validateFormats: false })
-
-beforeAll(async () => {
-  upstream = await startUpstream((_request, response) => response.end())
-  gateway = await startGateway({
+const upstream = share(() => startUpstream((_request, response) => response.end()))
+const gateway = share(() =>
+  startGateway({
     UPSTREAM_URL: upstream.url,
     RATE_LIMITS: '10/1h, 100/1d',
     SHEDDING: 'on',
@@ -43,11 +36,15 @@ beforeAll(async () => {
     RULES_REFRESH_MS: 100,
     STATISTICS: 'on',
     ADMIN_TOKEN,
-  })
+  }),
+)
+let document: OpenApi
+/** Operations that were called, as `METHOD /path`. */
+const called = new Set<string>()
+const ajv = new Ajv2020({ strict: false, validateFormats: false })
+
+beforeAll(async () => {
   document = json(await operate(gateway.url, '/openapi.json')) as OpenApi
-})
-afterAll(async () => {
-  await Promise.all([gateway.stop(), upstream.stop()])
 })
 
 /** Calls an operation, and checks its answer against the document. */

@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { OptionError } from '../../../src/index.ts'
 import { objectStore } from '../../../src/objects.ts'
-import { type Bundle, buildBundle, removeBundle } from '../../support/build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
+import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
+import { share } from '../../support/share.ts'
 
-let bundle: Bundle
-let workers: readonly DirectGateway[]
-beforeAll(async () => {
-  bundle = await buildBundle({ source: 'test/e2e/object-store/worker.ts' })
-  workers = [await startDirectGateway({ bundle, bindings: {}, objects: 'disk' })]
-})
-afterAll(async () => {
-  await Promise.all((workers ?? []).map((worker) => worker.stop()))
-  if (bundle) await removeBundle(bundle)
-})
+const bundle = share(() => buildBundle({ source: 'test/e2e/object-store/worker.ts' }), removeBundle)
+const worker = share(() => startDirectGateway({ bundle, bindings: {}, objects: 'disk' }))
 
 const call = async (path: string, token = 'a') => {
-  const response = await fetch(new URL(path, workers[0]?.url), { headers: { Authorization: `Bearer ${token}` } })
+  const response = await fetch(new URL(path, worker.url), { headers: { Authorization: `Bearer ${token}` } })
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 

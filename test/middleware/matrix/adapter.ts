@@ -112,3 +112,15 @@ export async function judge(adapter: Adapter, options: Options, requests: readon
 export function readRemaining({ headers }: Response): readonly number[] {
   return (headers.get('RateLimit')?.match(/(?<=;r=)\d+/g) ?? []).map(Number)
 }
+
+/** A body that comes piece by piece. */
+export function streamChunks(chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> {
+  const left = [...chunks]
+  return new ReadableStream({
+    pull(controller) {
+      const chunk = left.shift()
+      if (chunk) controller.enqueue(chunk)
+      else controller.close()
+    },
+  })
+}

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { expectProperty } from '../../support/property.ts'
-import { type Adapter, type Handler, start } from './adapter.ts'
+import { type Adapter, type Handler, start, streamChunks } from './adapter.ts'
 import {
   ACTUAL_COST,
   type CostCase,
@@ -27,15 +27,7 @@ export function describeCosts(adapter: Adapter): void {
     const cases = new Map<string, CostCase>()
     const answer: Handler = ({ path }) => {
       const { status, headers, chunks } = makeAnswer(cases.get(path) as CostCase)
-      const left = [...chunks]
-      const body = new ReadableStream<Uint8Array>({
-        pull(controller) {
-          const chunk = left.shift()
-          if (chunk) controller.enqueue(chunk)
-          else controller.close()
-        },
-      })
-      return new Response(chunks.length > 0 ? body : null, { status, headers })
+      return new Response(chunks.length > 0 ? streamChunks(chunks) : null, { status, headers })
     }
     const lines: { readonly event?: unknown }[] = []
     const log = (_: string, line: object) => lines.push(line)

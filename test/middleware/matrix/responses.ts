@@ -1,6 +1,6 @@
 /** Tests refusals, and the headers and charges of an app's responses. */
 import { expect, test } from 'vitest'
-import { type Adapter, type Handler, type Options, readRemaining, start, X } from './adapter.ts'
+import { type Adapter, type Handler, type Options, readRemaining, start, streamChunks, X } from './adapter.ts'
 
 const BROWSER = { headers: { ...X.headers, Accept: 'text/html' } }
 
@@ -114,15 +114,8 @@ export function describeResponses(adapter: Adapter): void {
     const { send, sendInTurn } = await start(adapter, { policies }, ({ path }) => {
       if (path === '/json') return new Response(json, { headers: { 'Content-Type': 'application/json' } })
       if (path === '/none') return new Response('none')
-      const left = stream.map((each) => new TextEncoder().encode(each))
-      const body = new ReadableStream<Uint8Array>({
-        pull(controller) {
-          const chunk = left.shift()
-          if (chunk) controller.enqueue(chunk)
-          else controller.close()
-        },
-      })
-      return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } })
+      const chunks = stream.map((each) => new TextEncoder().encode(each))
+      return new Response(streamChunks(chunks), { headers: { 'Content-Type': 'text/event-stream' } })
     })
     expect(
       await sendInTurn([

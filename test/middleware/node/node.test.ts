@@ -13,14 +13,24 @@ import { FRAMEWORKS, listen, type NodeRoutes } from '../matrix/node-adapters.ts'
 
 const SLOT = { name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' } as const
 
-/** Sends a request whose client goes when its handler has begun. */
-async function sendAndLeave(server: URL, sent: object, begun: () => Promise<ServerResponse>): Promise<void> {
-  const client = openRequest(server, sent).on('error', () => {})
-  const beginning = begun()
-  client.end()
-  const closed = once(await beginning, 'close')
-  client.destroy()
-  await closed
+/** Clients that go when the handler of their request has begun. */
+class LeavingClients {
+  /** To be called by the handler. */
+  onBegun: (res: ServerResponse) => void = () => {}
+
+  /** @returns the response that nobody waits for */
+  async sendAndLeave(server: URL, sent: object): Promise<ServerResponse> {
+    const client = openRequest(server, sent).on('error', () => {})
+    const begun = new Promise<ServerResponse>((resolve) => {
+      this.onBegun = resolve
+    })
+    client.end()
+    const response = await begun
+    const closed = once(response, 'close')
+    client.destroy()
+    await closed
+    return response
+  }
 }
 
 describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
@@ -131,23 +141,19 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
   test('lets no more handlers work at once than there are slots, although clients go away', async () => {
     const policies = [{ name: 'slots', limits: '2', algorithm: 'concurrency', slot_ttl: '1h' }] as const
     const working: ServerResponse[] = []
-    let onBegun: (res: ServerResponse) => void = () => {}
-    const begun = () =>
-      new Promise<ServerResponse>((resolve) => {
-        onBegun = resolve
-      })
+    const clients = new LeavingClients()
     const server = await serve(
       { policies },
       {
         'GET /work': (_, res) => {
           working.push(res)
-          onBegun(res)
+          clients.onBegun(res)
         },
         'GET /quick': (_, res) => res.end(),
       },
     )
     const quick = async () => (await send(server, { path: '/quick', ...X })).status
-    const work = () => sendAndLeave(server, { path: '/work', ...X }, begun)
+    const work = () => clients.sendAndLeave(server, { path: '/work', ...X })
     for (let sent = 0; sent < 2; sent++) await work()
     expect((await send(server, { path: '/work', ...X })).status).toBe(429)
     for (const res of working) res.setHeader('X-Done', '1').end('nobody reads it')
@@ -162,11 +168,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
   test('charges failures when the response says so, also if its client has gone', async () => {
     const policies = [{ name: 'guesses', limits: '2/1h', counts: 'failures' }] as const
     let answer: () => unknown = () => {}
-    let onBegun: (res: ServerResponse) => void = () => {}
-    const begun = () =>
-      new Promise<ServerResponse>((resolve) => {
-        onBegun = resolve
-      })
+    const clients = new LeavingClients()
     const server = await serve(
       { policies },
       {
@@ -178,7 +180,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
         },
         'GET /later': (_, res) => {
           answer = () => Object.assign(res, { statusCode: 403 }).end('no')
-          onBegun(res)
+          clients.onBegun(res)
         },
       },
     )
@@ -188,7 +190,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     await expect(send(server, { path: '/late', ...X })).rejects.toThrow()
     answer()
     expect(await sendInTurn(server, [{ path: '/right', ...X }])).toEqual([429])
-    await sendAndLeave(server, { path: '/later', ...Y }, begun)
+    await clients.sendAndLeave(server, { path: '/later', ...Y })
     answer()
     await expect.poll(() => readLeft('/right', Y)).toBe('1')
   })
@@ -200,25 +202,19 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
         { name: 'tokens', limits: '100/1h', algorithm: 'quota', actual_cost: 'json:/usage/out', untold: 1 },
         SLOT,
       ] as const
-      let onBegun: (res: ServerResponse) => void = () => {}
-      const begun = () =>
-        new Promise<ServerResponse>((resolve) => {
-          onBegun = resolve
-        })
+      const clients = new LeavingClients()
       const server = await serve(
         { policies },
         {
           'GET /stream'(_, res) {
             res.setHeader('Content-Type', 'text/event-stream').write('data: {"usage":{"out":20}}\n\n')
             if (way === 'pipe') Readable.from([], { read() {} }).pipe(res)
-            onBegun(res)
+            clients.onBegun(res)
           },
           'GET /': (_, res) => res.end(),
         },
       )
-      const beginning = begun()
-      await sendAndLeave(server, { path: '/stream', ...X }, () => beginning)
-      const res = await beginning
+      const res = await clients.sendAndLeave(server, { path: '/stream', ...X })
       if (way === 'end') res.end('data: {"usage":{"out":50}}\n\n')
       // Not before the slot is free, which is when the cost is known.
       const ask = async () => /r=(\d+)/.exec(String((await send(server, X)).headers.ratelimit))?.[1]
@@ -263,20 +259,16 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
 
 test('sluice() gives the slot back of a handler whose promise settles after its client has gone', async () => {
   const limit = sluice({ policies: [SLOT], log: () => {} })
-  let onBegun: (res: ServerResponse) => void = () => {}
+  const clients = new LeavingClients()
   const server = await listen((req, res) =>
     limit(req, res, async () => {
       if (req.url === '/quick') return res.end()
       const closed = once(res, 'close')
-      onBegun(res)
+      clients.onBegun(res)
       return closed
     }),
   )
-  const begun = () =>
-    new Promise<ServerResponse>((resolve) => {
-      onBegun = resolve
-    })
-  await sendAndLeave(server, { path: '/left', ...X }, begun)
+  await clients.sendAndLeave(server, { path: '/left', ...X })
   await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
 })
 

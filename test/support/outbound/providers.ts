@@ -30,7 +30,7 @@ export interface Server {
 
 export interface Provider {
   readonly name: string
-  /** What evidence a client of the limits. */
+  /** What evidence a client has of the limits. */
   readonly evidence: 'reports' | 'refusals' | 'limiter'
   readonly horizonMs: number
   /** How its limits are named for a client that reads nothing: units in a window. */
@@ -49,6 +49,11 @@ export interface Provider {
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const API = 'https://api.example'
+
+/** Most report their limits, and are watched for ten minutes. */
+const DEFAULTS = { evidence: 'reports', horizonMs: 10 * MINUTE } as const
+type Row = Omit<Provider, keyof typeof DEFAULTS> & Partial<Provider>
+const complete = (row: Row): Provider => ({ ...DEFAULTS, ...row })
 
 const toSeconds = (ms: number) => String(Math.ceil(ms / 1_000))
 const toEpoch = (ms: number) => String(Math.ceil(ms / 1_000))
@@ -116,17 +121,14 @@ function createSluice(format: 'draft-11' | 'x-ratelimit') {
   }
 }
 
-const sluice: Provider = {
+const sluice: Row = {
   name: 'Sluice, draft 11',
-  evidence: 'reports',
-  horizonMs: 10 * MINUTE,
   named: { limit: 100, windowMs: MINUTE },
   create: createSluice('draft-11'),
 }
 
-const github: Provider = {
+const github: Row = {
   name: 'GitHub',
-  evidence: 'reports',
   horizonMs: 65 * MINUTE,
   named: { limit: 5_000, windowMs: HOUR },
   create: () => {
@@ -142,10 +144,9 @@ const github: Provider = {
   },
 }
 
-const unreported: Provider = {
+const unreported: Row = {
   name: 'nothing said, limiter 300/61s',
   evidence: 'limiter',
-  horizonMs: 10 * MINUTE,
   named: { limit: 300, windowMs: MINUTE },
   options: { limits: '300/61s' },
   create: () => ({
@@ -154,7 +155,7 @@ const unreported: Provider = {
   }),
 }
 
-export const PROVIDERS: readonly Provider[] = [
+const ROWS: readonly Row[] = [
   github,
   {
     name: 'GitHub, secondary limit',
@@ -174,8 +175,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'OpenAI',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 300, windowMs: MINUTE },
     create: () => {
       const [requests, tokens] = [new Bucket(500, 500 / 60), new Bucket(30_000, 500)]
@@ -207,8 +206,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Anthropic',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 50, windowMs: MINUTE },
     create: () => ({
       flows: [one(new Bucket(50, 50 / 60), '/v1/messages')],
@@ -222,8 +219,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Okta',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 100, windowMs: MINUTE },
     create: (startMs) => ({
       flows: [one(new FixedWindow(100, MINUTE, startMs - 20_000))],
@@ -233,7 +228,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'X',
-    evidence: 'reports',
     horizonMs: 46 * MINUTE,
     named: { limit: 300, windowMs: 15 * MINUTE },
     create: () => ({
@@ -244,8 +238,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Shopify REST',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 2, windowMs: 1_000 },
     create: () => ({
       flows: [one(new Bucket(40, 2))],
@@ -257,8 +249,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Shopify GraphQL',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 5, windowMs: 1_000 },
     options: {
       cost: 10,
@@ -285,8 +275,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Discord',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 5, windowMs: 5_000 },
     create: () => ({
       flows: ['/channels/1/messages', '/guilds/2/members'].map((path) => one(new FixedWindow(5, 5_000), path)),
@@ -315,7 +303,6 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'Stripe',
     evidence: 'refusals',
-    horizonMs: 10 * MINUTE,
     named: { limit: 25, windowMs: 1_000 },
     create: () => ({
       flows: [one(new Bucket(25, 25), '/v1/charges')],
@@ -325,7 +312,6 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'Stripe, concurrency 20',
     evidence: 'refusals',
-    horizonMs: 10 * MINUTE,
     named: { limit: 25, windowMs: 1_000, concurrency: 20 },
     options: { concurrency: 20 },
     create: () => ({
@@ -335,8 +321,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Kong',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 100, windowMs: MINUTE },
     create: (startMs) => ({
       flows: [
@@ -360,7 +344,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Envoy',
-    evidence: 'reports',
     horizonMs: 5 * MINUTE,
     named: { limit: 10, windowMs: 1_000 },
     create: (startMs) => ({
@@ -375,7 +358,6 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'Traefik',
     evidence: 'refusals',
-    horizonMs: 10 * MINUTE,
     named: { limit: 10, windowMs: 1_000 },
     create: () => ({
       flows: [one(new Bucket(20, 10))],
@@ -387,7 +369,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Spring Cloud Gateway',
-    evidence: 'reports',
     horizonMs: 5 * MINUTE,
     named: { limit: 10, windowMs: 1_000 },
     create: () => ({
@@ -404,7 +385,6 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'Laravel',
     evidence: 'refusals',
-    horizonMs: 10 * MINUTE,
     named: { limit: 60, windowMs: MINUTE },
     create: () => {
       const report = ({ limits: [limit] }: Flow, nowMs: number) => ({
@@ -423,8 +403,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'express-rate-limit',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 100, windowMs: MINUTE },
     create: () => ({
       flows: [one(new FixedWindow(100, MINUTE))],
@@ -439,8 +417,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'GitLab',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 300, windowMs: MINUTE },
     create: (startMs) => ({
       flows: [one(new FixedWindow(300, MINUTE, startMs - 20_000))],
@@ -454,7 +430,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'Reddit',
-    evidence: 'reports',
     horizonMs: 31 * MINUTE,
     named: { limit: 600, windowMs: 10 * MINUTE },
     create: (startMs) => ({
@@ -469,8 +444,6 @@ export const PROVIDERS: readonly Provider[] = [
   },
   {
     name: 'HubSpot',
-    evidence: 'reports',
-    horizonMs: 10 * MINUTE,
     named: { limit: 100, windowMs: 10_000 },
     create: () => {
       const daily = new FixedWindow(250_000, 24 * HOUR)
@@ -491,9 +464,10 @@ export const PROVIDERS: readonly Provider[] = [
   sluice,
   unreported,
 ]
+export const PROVIDERS = ROWS.map(complete)
 
 /** The same servers when something goes wrong, or several processes call them. */
-export const CIRCUMSTANCES: readonly Provider[] = [
+const HARD_ROWS: readonly Row[] = [
   { ...sluice, name: 'Sluice, two processes', processes: 2 },
   { ...sluice, name: 'Sluice, eight processes', processes: 8 },
   { ...unreported, name: 'limiter 300/61s, two processes share a store', processes: 2, store: 'shared' },
@@ -504,6 +478,7 @@ export const CIRCUMSTANCES: readonly Provider[] = [
   { ...sluice, name: 'Sluice, one call in 50 hangs', hungEvery: 50 },
   { ...unreported, name: 'limiter 300/61s, one call in 50 hangs', hungEvery: 50 },
 ]
+export const CIRCUMSTANCES = HARD_ROWS.map(complete)
 
 interface ShopifyBody {
   readonly extensions: {

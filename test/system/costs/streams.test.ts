@@ -1,9 +1,8 @@
-/** Ten thousand streams: each is charged what the model has used, or what the docs say of one that breaks off. */
-import { readFile } from 'node:fs/promises'
 import { expect, inject, test } from 'vitest'
 import { seededRandom } from '../../../tools/seeded-random.ts'
 import { formatQuestion } from '../../support/language-model.ts'
 import { connectRedis } from '../../support/redis-client.ts'
+import { residentMiB } from '../faults/memory.ts'
 import { readUnitsAdmitted } from '../kit/streams.ts'
 import { sendInLanes } from '../kit/traffic.ts'
 import { listGrowths, type Sample } from '../soak/growth.ts'
@@ -42,7 +41,8 @@ test('ten thousand streams, of which clients and the API break some off and one 
         process.kill(dying.pid, 'SIGKILL')
       }
       if (index % (STREAMS / 100) === 0) {
-        memory.push({ requests: index, held: await readMemory(others.map(({ pid }) => pid)) })
+        const held = (await residentMiB(others)).map((mib, at) => [`gateway ${at}`, mib])
+        memory.push({ requests: index, held: Object.fromEntries(held) })
       }
       const [input, output] = [1 + (index % 97), 1 + (index % 89)]
       const form = index % 2 === 0 ? 'openai' : 'anthropic'
@@ -81,9 +81,3 @@ test('ten thousand streams, of which clients and the API break some off and one 
     await site.stop()
   }
 })
-
-/** Resident memory of processes, in MiB. */
-async function readMemory(pids: readonly number[]): Promise<Record<string, number>> {
-  const texts = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/status`, 'utf8')))
-  return Object.fromEntries(texts.map((text, at) => [`gateway ${at}`, Number(/VmRSS:\s+(\d+)/.exec(text)?.[1]) / 1024]))
-}

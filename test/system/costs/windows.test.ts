@@ -1,11 +1,12 @@
 /** A limit in tokens, by the record of the API: what any window holds above it is at most what docs/policies.md says. */
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { untilConclusive } from '../../support/inconclusive.ts'
 import { formatQuestion } from '../../support/language-model.ts'
+import { share } from '../../support/share.ts'
 import { checkWindows } from '../../support/windows.ts'
 import { formatNumber } from '../kit/table.ts'
-import { ask, type CostSite, driveUntil, startSite, TOKENS } from './site.ts'
+import { ask, driveUntil, startSite, TOKENS } from './site.ts'
 
 const LIMIT = 10_000
 const WINDOW_MS = 2_000
@@ -20,13 +21,9 @@ const POLICIES = [
 ]
 
 describe.each(['redis', 'durable-object'] as const)('over %s', (store) => {
-  let site: CostSite
-  beforeAll(async () => {
-    // Objects are those of one workerd.
-    const gateways = store === 'redis' ? 2 : 1
-    site = await startSite({ bundle: inject('bundle'), store, gateways, policies: POLICIES })
-  })
-  afterAll(() => site?.stop())
+  // Objects are those of one workerd.
+  const gateways = store === 'redis' ? 2 : 1
+  const site = share(() => startSite({ bundle: inject('bundle'), store, gateways, policies: POLICIES }))
 
   test.for(
     (['streams', 'JSON'] as const).flatMap((kind) =>

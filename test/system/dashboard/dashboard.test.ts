@@ -1,17 +1,17 @@
 /** The dashboard, in a real Chromium, over a gateway that is asked for things meanwhile. */
 import { randomUUID } from 'node:crypto'
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
-import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
+import { afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { startRestFront } from '../../../tools/rest-front.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { seriousViolations, startBrowser } from '../../support/browser.ts'
-import type { DirectGateway } from '../../support/direct-gateway.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../../support/operator.ts'
 import { connectRedis } from '../../support/redis-client.ts'
+import { share } from '../../support/share.ts'
 import { signToken } from '../../support/tokens.ts'
-import { startUpstream, type Upstream } from '../../support/upstream.ts'
+import { startUpstream } from '../../support/upstream.ts'
 
 const IP = '203.0.113.40'
 const keyPrefix = `dashboard-${randomUUID()}`
@@ -20,22 +20,18 @@ const JWT_SECRET = `${PLANTED}-that-signs-tokens`
 /** Rules that the colours of a page can break; all others hold in each colour scheme or in none. */
 const OF_COLOURS = ['color-contrast', 'link-in-text-block']
 
-let browser: Browser
-let upstream: Upstream
-let front: RestFront
-let gateway: DirectGateway
 let page: Page
 /** What was asked of anybody else, and what a page complained about. */
 const wrong: string[] = []
 
-beforeAll(async () => {
-  browser = await startBrowser()
-  upstream = await startUpstream((_request, response) => response.end())
-  front = await startRestFront({ redisPort: inject('redisPort'), token: `${PLANTED}-rest-token` })
+const browser = share(startBrowser, (started) => started.close())
+const upstream = share(() => startUpstream((_request, response) => response.end()))
+const front = share(() => startRestFront({ redisPort: inject('redisPort'), token: `${PLANTED}-rest-token` }))
+const gateway = share(() => {
   const bindings = {
     UPSTREAM_URL: upstream.url,
     UPSTASH_REDIS_REST_URL: front.url,
-    UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-rest-token`,
+    UPSTASH_REDIS_REST_TOKEN: front.token,
     STORE_MIRROR: 'durable-object',
     // A slow machine is no reason to count on one's own.
     STORE_TIMEOUT_MS: 30_000,
@@ -70,12 +66,10 @@ beforeAll(async () => {
     STATISTICS: 'on',
     ADMIN_TOKEN,
   }
-  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings, objects: 'disk' })
-  page = await openPage()
+  return startDirectGateway({ bundle: inject('bundle'), bindings, objects: 'disk' })
 })
-afterAll(async () => {
-  await browser.close()
-  await Promise.all([gateway.stop(), upstream.stop(), front.stop()])
+beforeAll(async () => {
+  page = await openPage()
 })
 afterEach(() => expect(wrong.splice(0)).toEqual([]))
 

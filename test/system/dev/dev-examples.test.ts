@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { type Environment, loadConfig } from '../../../src/http/config/load-config.ts'
 import { createExamples, type Example } from '../../../tools/dev-examples.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
@@ -52,21 +52,18 @@ test.for<[string, Environment]>([
 ])('createExamples() are admitted, limited and admitted again, with %s', async ([, env]) => {
   const bindings = { ...env, UPSTREAM_URL: upstream.url }
   const point = await startDirectGateway({ bundle: inject('bundle'), bindings })
-  try {
-    const [admit, limit, recovery] = await createExamples(point.url.origin, loadConfig(bindings))
-    if (!admit || !limit || !recovery) return expect.unreachable()
-    expect(await shell(admit)).toMatch(/^HTTP\/1.1 200 /)
-    // On a slow machine, the window may go on meanwhile.
-    let statuses = await shell(limit)
-    while (!statuses.includes(' 429')) statuses = await shell(limit)
-    expect(statuses).toMatch(/^( *\d+ (200|429)\n)+$/)
-    // It asks first how long to wait. On a slow machine, that may use up what has come back.
-    let recovered = await shell(recovery)
-    while (recovered.startsWith('HTTP/1.1 429')) recovered = await shell(recovery)
-    expect(recovered).toMatch(/^HTTP\/1.1 200 /)
-  } finally {
-    await point.stop()
-  }
+  onTestFinished(() => point.stop())
+  const [admit, limit, recovery] = await createExamples(point.url.origin, loadConfig(bindings))
+  if (!admit || !limit || !recovery) return expect.unreachable()
+  expect(await shell(admit)).toMatch(/^HTTP\/1.1 200 /)
+  // On a slow machine, the window may go on meanwhile.
+  let statuses = await shell(limit)
+  while (!statuses.includes(' 429')) statuses = await shell(limit)
+  expect(statuses).toMatch(/^( *\d+ (200|429)\n)+$/)
+  // It asks first how long to wait. On a slow machine, that may use up what has come back.
+  let recovered = await shell(recovery)
+  while (recovered.startsWith('HTTP/1.1 429')) recovered = await shell(recovery)
+  expect(recovered).toMatch(/^HTTP\/1.1 200 /)
 })
 
 test.for<[string, Environment]>([

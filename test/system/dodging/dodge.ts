@@ -1,5 +1,6 @@
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
+import type { Drawing } from '../../support/judge-readings.ts'
 import { RawConnection } from './connection.ts'
 import { type Framework, startApi } from './frameworks.ts'
 import { listPolicies, ROUTES, type RouteName } from './routes.ts'
@@ -26,7 +27,7 @@ export interface Findings {
 /** Sends generated spellings through the gateway to one framework, and compares who served with what was charged. */
 export async function dodge(
   framework: Framework,
-  { bundle, ...options }: { readonly bundle: Bundle } & DodgeOptions,
+  { bundle, ...options }: { readonly bundle: Bundle } & Drawing,
 ): Promise<Findings> {
   const api = await startApi(framework)
   const gateway = await startDirectGateway({
@@ -41,13 +42,8 @@ export async function dodge(
   }
 }
 
-export interface DodgeOptions {
-  readonly seed: number
-  readonly spellings: number
-}
-
 /** The same to what has limits and routes already. */
-export async function dodgeAt(url: URL, { seed, spellings }: DodgeOptions): Promise<Findings> {
+export async function dodgeAt(url: URL, { seed, spellings }: Drawing): Promise<Findings> {
   const bypasses: Bypass[] = []
   let [next, reached, refused] = [0, 0, 0]
   const sendAll = async () => {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { installLocked } from '../../../tools/install-locked.ts'
+import { installExact } from '../../support/install-exact.ts'
 import { startProgram } from '../../support/program.ts'
 import type { Router } from './routes.ts'
 
@@ -31,12 +31,9 @@ export const FRAMEWORKS: readonly Framework[] = [
   { name: 'django', source: { python: 'django' }, takesNothing: false },
 ]
 
-/**
- * Installs the frameworks of npm, unless they are as the lock says.
- * @throws Error if the registry cannot be reached: without them nothing would be tested
- */
+/** Installs the frameworks of npm. */
 export function installFrameworks(): void {
-  installLocked(FOLDER, ['--ignore-scripts'])
+  installExact(FOLDER, ['--ignore-scripts'])
 }
 
 /** @returns undefined if this machine's Python does not have the framework */

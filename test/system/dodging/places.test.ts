@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { findFreePort } from '../../../tools/free-port.ts'
 import { findExecutable, findProgram, readPath } from '../../../tools/programs.ts'
 import { createJudge, receive } from '../../support/judge-readings.ts'
@@ -50,32 +50,27 @@ test.for(Object.entries(FRAMEWORKS))('%s', async ([name, start], { skip }) => {
   if (!path || !(await hasModule(path, MODULES[command]))) return skip(`${name} is not installed`)
   const judges = await Promise.all(PLACES.map(async (place) => [place, await createJudge(place, VALUE)] as const))
   const program = startProgram(path, args, { stdio: 'ignore' })
-  try {
-    await expect
-      .poll(() => fetch(`http://127.0.0.1:${port}/`).catch(() => undefined), { timeout: 60_000 })
-      .toBeDefined()
-    let found = 0
-    for (const placed of ALL) {
-      const { query, headers, body } = send(placed)
-      const { route } = placed
-      const target = `http://127.0.0.1:${port}${route === undefined ? '/' : `/at/${route}`}?${query}`
-      const method = body === undefined ? 'GET' : 'POST'
-      const response = await fetch(target, { method, headers, ...(body !== undefined && { body }) })
-      const seen = await response.text()
-      const who = `${name}, for ${JSON.stringify(placed)}`
-      expect(seen, who).toBe(READERS[name]?.(readGiven(placed)) ?? '')
-      if (seen !== VALUE) continue
-      found++
-      const at = route === undefined ? undefined : { route: 'POST /:api_key/:my_sid', path: `/${route}/${route}` }
-      for (const [place, judge] of judges) {
-        const { outcome } = await judge(receive({ query, headers, ...(body !== undefined && { body }) }), at)
-        expect(outcome, `${who}, by ${place}`).not.toBe('another caller')
-      }
+  onTestFinished(async () => void (await program.end()))
+  await expect.poll(() => fetch(`http://127.0.0.1:${port}/`).catch(() => undefined), { timeout: 60_000 }).toBeDefined()
+  let found = 0
+  for (const placed of ALL) {
+    const { query, headers, body } = send(placed)
+    const { route } = placed
+    const target = `http://127.0.0.1:${port}${route === undefined ? '/' : `/at/${route}`}?${query}`
+    const method = body === undefined ? 'GET' : 'POST'
+    const response = await fetch(target, { method, headers, ...(body !== undefined && { body }) })
+    const seen = await response.text()
+    const who = `${name}, for ${JSON.stringify(placed)}`
+    expect(seen, who).toBe(READERS[name]?.(readGiven(placed)) ?? '')
+    if (seen !== VALUE) continue
+    found++
+    const at = route === undefined ? undefined : { route: 'POST /:api_key/:my_sid', path: `/${route}/${route}` }
+    for (const [place, judge] of judges) {
+      const { outcome } = await judge(receive({ query, headers, ...(body !== undefined && { body }) }), at)
+      expect(outcome, `${who}, by ${place}`).not.toBe('another caller')
     }
-    expect(found).toBeGreaterThan(ALL.length / 6)
-  } finally {
-    await program.end()
   }
+  expect(found).toBeGreaterThan(ALL.length / 6)
 })
 
 async function hasModule(path: string, args: readonly string[] | undefined): Promise<boolean> {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import type { Length, Outcome, Scenario } from './scenario.ts'
+import type { Length, Outcome, Scenario } from './fault.ts'
 import { type Site, startSite } from './site.ts'
 import { formatOutcomes, type Row } from './table.ts'
 import { WHOLE_RUN, watchWholeRun } from './whole-run.ts'

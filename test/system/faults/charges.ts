@@ -1,7 +1,8 @@
 import { createDigest } from '../../../src/core/runtime/digest.ts'
+import { pollUntil } from '../kit/poll.ts'
 import { readUnitsAdmitted } from '../kit/streams.ts'
 import { type Path, PLANTED } from './callers.ts'
-import type { Length } from './scenario.ts'
+import type { Length } from './fault.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 
@@ -77,9 +78,17 @@ export function countUnseenCharges(accounts: readonly Account[]): number {
   return accounts.reduce((sum, { charged, shared }) => sum + Math.max(0, charged - shared), 0)
 }
 
-/** Slots of a `concurrency` policy that are taken, by any caller; none of them is overdue. */
-export async function countSlots({ redis, keyPrefix }: Site, policy: string): Promise<number> {
-  const keys = await redis.client.keys(`${keyPrefix}:${policy}:c:*`)
-  const taken = await Promise.all(keys.map((key) => redis.client.zCount(key, '(0', '+inf')))
-  return taken.reduce((sum, count) => sum + count, 0)
+/** Waits until no slot of a `concurrency` policy is taken any more; none is overdue. @returns a line if some still are */
+export async function listTakenSlots(
+  { redis, keyPrefix }: Pick<Site, 'redis' | 'keyPrefix'>,
+  policy: string,
+  times: { readonly withinMs: number; readonly everyMs: number },
+): Promise<string[]> {
+  const count = async () => {
+    const keys = await redis.client.keys(`${keyPrefix}:${policy}:c:*`)
+    const taken = await Promise.all(keys.map((key) => redis.client.zCount(key, '(0', '+inf')))
+    return taken.reduce((sum, count) => sum + count, 0)
+  }
+  const left = await pollUntil(times, count, (slots) => slots === 0)
+  return left === 0 ? [] : [`${left} slots still taken after ${times.withinMs} ms`]
 }

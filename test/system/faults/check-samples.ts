@@ -1,6 +1,6 @@
 /** What each answer, and all of them together, must be like: pure functions of the samples. */
 import { LIMIT, LOCAL_LIMIT, MARKS, WINDOW_S } from './callers.ts'
-import type { Length } from './scenario.ts'
+import type { Length } from './fault.ts'
 import type { Sample } from './traffic.ts'
 
 /** Time that a decision may take beyond its deadline, ms. */

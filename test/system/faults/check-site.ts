@@ -1,8 +1,9 @@
 /** What a site must come to, each within a time. */
 import { setTimeout as wait } from 'node:timers/promises'
+import { pollUntil } from '../kit/poll.ts'
 import { PLANTED } from './callers.ts'
-import { countSlots } from './charges.ts'
-import type { Length } from './scenario.ts'
+import { listTakenSlots } from './charges.ts'
+import type { Length } from './fault.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 
@@ -17,18 +18,21 @@ const findRecoveryMs = ({ isTimed }: Length) => (isTimed ? RECOVERY_MS : PATIENC
 
 /** Resolves when every point has a store again, as it had before the first fault. */
 export async function waitUntilShared({ points }: Site): Promise<void> {
-  const untilMs = performance.now() + PATIENCE_MS
   const waiting = points.map(async ({ url }) => {
-    for (;;) {
+    const isShared = await pollUntil({ withinMs: PATIENCE_MS, everyMs: 50 }, async () => {
       const headers = { authorization: `Bearer ${PLANTED.caller}-${crypto.randomUUID()}` }
       const response = await fetch(new URL('/local', url), { headers })
       await response.arrayBuffer()
-      if (response.status === 200 && !response.headers.has('sluice-degraded')) return
-      if (performance.now() > untilMs) throw new Error('a point of presence does not return to the store')
-      await wait(50)
-    }
+      return response.status === 200 && !response.headers.has('sluice-degraded')
+    })
+    if (!isShared) throw new Error('a point of presence does not return to the store')
   })
   await Promise.all(waiting)
+}
+
+async function readHealth(url: URL) {
+  const response = await fetch(new URL('/_sluice/health', url))
+  return (await response.json()) as { status: string; store: { circuit: string } }
 }
 
 /** Resolves when each point has admitted a request through the store that was sent since then, ms it took. */
@@ -56,43 +60,30 @@ export async function measureRecovery(
 
 /** Resolves when no point's circuit is closed. */
 export async function waitUntilOpen({ points }: Site): Promise<void> {
-  const untilMs = performance.now() + PATIENCE_MS
   const opening = points.map(async ({ url }) => {
-    for (;;) {
-      const response = await fetch(new URL('/_sluice/health', url))
-      const { store } = (await response.json()) as { store: { circuit: string } }
-      if (store.circuit !== 'closed') return
-      if (performance.now() > untilMs) throw new Error('the circuit of a point of presence does not open')
-      await wait(10)
-    }
+    const isOpen = await pollUntil({ withinMs: PATIENCE_MS, everyMs: 10 }, async () => {
+      return (await readHealth(url)).store.circuit !== 'closed'
+    })
+    if (!isOpen) throw new Error('the circuit of a point of presence does not open')
   })
   await Promise.all(opening)
 }
 
 /** Health calls the store once a second at most: a state that was just left may be shown for so long. */
 export async function checkHealth({ points }: Site, length: Length, expected: 'ok' | 'degraded'): Promise<string[]> {
-  const untilMs = performance.now() + findRecoveryMs(length)
+  const times = { withinMs: findRecoveryMs(length), everyMs: 50 }
   const states = points.map(async ({ url }, point) => {
-    for (;;) {
-      const response = await fetch(new URL('/_sluice/health', url))
-      const text = await response.text()
-      const { status } = JSON.parse(text) as { status: string }
-      if (status === expected) return []
-      if (performance.now() > untilMs) return [`point ${point}: health says ${text}, not ${expected}`]
-      await wait(50)
-    }
+    const health = await pollUntil(
+      times,
+      () => readHealth(url),
+      ({ status }) => status === expected,
+    )
+    return health.status === expected ? [] : [`point ${point}: health says ${JSON.stringify(health)}, not ${expected}`]
   })
   return (await Promise.all(states)).flat()
 }
 
 /** Slots are given back as soon as the store is there, whatever became of the calls that took them. */
 export async function checkSlots(site: Site, length: Length): Promise<string[]> {
-  const withinMs = findRecoveryMs(length)
-  const untilMs = performance.now() + withinMs
-  for (;;) {
-    const taken = await countSlots(site, 'held')
-    if (taken === 0) return []
-    if (performance.now() > untilMs) return [`${taken} slots still taken after ${withinMs} ms`]
-    await wait(20)
-  }
+  return listTakenSlots(site, 'held', { withinMs: findRecoveryMs(length), everyMs: 20 })
 }

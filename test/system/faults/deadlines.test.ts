@@ -1,8 +1,5 @@
 import { breakOneByOne } from './break-one-by-one.ts'
-import { SHORT_OF_TIME } from './scenario.ts'
-import { SCENARIOS } from './scenarios.ts'
+import { SHORT_OF_TIME } from './fault.ts'
+import { listScenarios } from './scenario.ts'
 
-breakOneByOne(
-  SHORT_OF_TIME,
-  SCENARIOS.filter(({ isOfTime }) => isOfTime),
-)
+breakOneByOne(SHORT_OF_TIME, listScenarios(true))

@@ -1,17 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { countSlots } from './charges.ts'
+import { pollUntil } from '../kit/poll.ts'
+import { listTakenSlots } from './charges.ts'
 import { checkLog } from './check-log.ts'
 import { checkAnswers, checkMarks, countUndueErrors, summarize } from './check-samples.ts'
 import { PATIENCE_MS } from './check-site.ts'
 import { Exchange } from './exchange.ts'
+import type { Length, Outcome, Scenario } from './fault.ts'
 import { residentMiB } from './memory.ts'
-import type { Length, Outcome, Scenario } from './scenario.ts'
 import type { Site } from './site.ts'
 import { startTraffic, waitForAnswers } from './traffic.ts'
 
 /** Time in which all that an exchange held is given back, ms. */
 const FREE_WITHIN_MS = 2_000
-const findFreeWithinMs = ({ isTimed }: Length) => (isTimed ? FREE_WITHIN_MS : PATIENCE_MS)
 /** They come one after the other, as this is no test of how many connections can be opened at once. */
 const EVERY_MS = 4
 /** The share of the usual traffic that goes on meanwhile. */
@@ -69,10 +69,14 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
   if (maxGrowthMiB !== undefined && maxMiB > maxGrowthMiB) {
     differences.push(`a process grew by ${maxMiB.toFixed()} MiB, not ${maxGrowthMiB} at most`)
   }
-  const slots = await waitForNone(() => countSlots(site, 'guard'), length)
-  if (slots > 0) differences.push(`${slots} slots still taken after ${findFreeWithinMs(length)} ms`)
-  const open = await waitForNone(async () => upstream.open, length)
-  if (open > 0) differences.push(`${open} exchanges still open at the upstream after ${findFreeWithinMs(length)} ms`)
+  const times = { withinMs: length.isTimed ? FREE_WITHIN_MS : PATIENCE_MS, everyMs: 20 }
+  differences.push(...(await listTakenSlots(site, 'guard', times)))
+  const open = await pollUntil(
+    times,
+    () => upstream.open,
+    (left) => left === 0,
+  )
+  if (open > 0) differences.push(`${open} exchanges still open at the upstream after ${times.withinMs} ms`)
   const tookMs = performance.now() - startedMs
   for (const [index, { log }] of points.entries()) {
     differences.push(...checkLog(log.slice(logStarts[index]), tookMs))
@@ -82,14 +86,5 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
     requests: samples.length + crowd,
     errors: countUndueErrors(samples),
     differences,
-  }
-}
-
-async function waitForNone(count: () => Promise<number>, length: Length): Promise<number> {
-  const untilMs = performance.now() + findFreeWithinMs(length)
-  for (;;) {
-    const left = await count()
-    if (left === 0 || performance.now() > untilMs) return left
-    await wait(20)
   }
 }

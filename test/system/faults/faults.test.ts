@@ -1,8 +1,8 @@
 import { breakOneByOne } from './break-one-by-one.ts'
-import { SHORT } from './scenario.ts'
-import { SCENARIOS } from './scenarios.ts'
+import { SHORT } from './fault.ts'
+import { listScenarios } from './scenario.ts'
 
 breakOneByOne(
   SHORT,
-  SCENARIOS.filter(({ isOfTime, isLikeAnother }) => !isOfTime && !isLikeAnother),
+  listScenarios(false).filter(({ isLikeAnother }) => !isLikeAnother),
 )

@@ -1,5 +1,5 @@
 import { FAULTS, type FaultName } from '../../../tools/faults.ts'
-import type { Scenario } from './scenario.ts'
+import type { Scenario } from './fault.ts'
 import { type StoreFault, storeFault } from './store-fault.ts'
 
 /** Those of a front that still serves, if late or by more calls, and those that hit some calls only. */

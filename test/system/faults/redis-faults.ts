@@ -2,9 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { FAULTS } from '../../../tools/faults.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { PLANTED } from './callers.ts'
+import type { Scenario } from './fault.ts'
 import { findLibfaketime, shiftedClock } from './find-libfaketime.ts'
-import type { Scenario } from './scenario.ts'
-import { storeFault } from './store-fault.ts'
+import type { Site } from './site.ts'
+import { type StoreFault, storeFault } from './store-fault.ts'
 
 /** How far the replica's clock is behind, seconds. */
 const BEHIND_S = 5
@@ -56,16 +57,9 @@ export const REDIS_FAULTS: readonly Scenario[] = [
     },
     end() {},
   }),
-  failover(),
-  lostFailover(),
-]
-
-/** Planned: the replica has all that the primary had. */
-function failover(): Scenario {
-  let rest: RestFront | undefined
-  return storeFault({
+  // Planned: the replica has all that the primary had.
+  failover({
     fault: `Redis: failover to a replica ${BEHIND_S} s behind`,
-    decides: 'alone',
     async prepare({ redis }) {
       await redis.replicate(shiftedClock(await findLibfaketime(), -BEHIND_S))
       const [atLeastS, atMostS] = await redis.replicaOffsetS()
@@ -76,25 +70,11 @@ function failover(): Scenario {
     begin({ front }) {
       front.inject(FAULTS['status 503'])
     },
-    async end({ front, redis }) {
-      rest = await startRestFront({ redisPort: await redis.failOver(), token: PLANTED.restToken })
-      front.forwardTo(rest.url)
-      front.inject(undefined)
-    },
-    async restore({ front, redis, rest: first }) {
-      await redis.restart()
-      front.forwardTo(first.url)
-      await rest?.stop()
-    },
-  })
-}
-
-/** As it happens when a primary dies: the replica lacks what was charged last, which may be admitted again. */
-function lostFailover(): Scenario {
-  let rest: RestFront | undefined
-  return storeFault({
+    promote: ({ redis }) => redis.failOver(),
+  }),
+  // As it happens when a primary dies: the replica lacks what was charged last, which may be admitted again.
+  failover({
     fault: 'Redis: killed (SIGKILL), a replica that lags is promoted',
-    decides: 'alone',
     losesState: true,
     isLikeAnother: true,
     prepare: ({ redis }) => redis.replicate({}),
@@ -103,12 +83,24 @@ function lostFailover(): Scenario {
       await wait(LAG_MS)
       await redis.kill()
     },
-    async end({ front, redis }) {
-      rest = await startRestFront({
-        redisPort: await redis.failOver({ isLagging: true }),
-        token: PLANTED.restToken,
-      })
-      front.forwardTo(rest.url)
+    promote: ({ redis }) => redis.failOver({ isLagging: true }),
+  }),
+]
+
+type Failover = Omit<StoreFault, 'decides' | 'end' | 'restore'> & {
+  /** @returns the port of the replica, which is the primary now */
+  promote(site: Site): Promise<number>
+}
+
+function failover({ promote, ...fault }: Failover): Scenario {
+  let rest: RestFront | undefined
+  return storeFault({
+    ...fault,
+    decides: 'alone',
+    async end(site) {
+      rest = await startRestFront({ redisPort: await promote(site), token: PLANTED.restToken })
+      site.front.forwardTo(rest.url)
+      site.front.inject(undefined)
     },
     async restore({ front, redis, rest: first }) {
       await redis.restart()

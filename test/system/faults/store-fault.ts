@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { pollUntil } from '../kit/poll.ts'
 import { checkAccounts, countUnseenCharges, readAccounts } from './charges.ts'
 import { checkLog, checkSecrets, readEvent } from './check-log.ts'
 import {
@@ -19,7 +20,7 @@ import {
   waitUntilOpen,
   waitUntilShared,
 } from './check-site.ts'
-import type { Length, Outcome, Phase, Scenario } from './scenario.ts'
+import type { Length, Outcome, Phase, Scenario } from './fault.ts'
 import type { Site } from './site.ts'
 import { type Sample, startTraffic, waitForAnswers } from './traffic.ts'
 
@@ -230,13 +231,9 @@ function judgeAnswers(
  * within a second of the last of its kind.
  */
 async function waitUntilLogged(points: Site['points'], logStarts: readonly number[], expected: string): Promise<void> {
-  const untilMs = performance.now() + PATIENCE_MS
-  for (const [index, { log }] of points.entries()) {
-    while (!log.slice(logStarts[index]).some((line) => readEvent(line) === expected)) {
-      if (performance.now() > untilMs) return
-      await wait(10)
-    }
-  }
+  const isLogged = () =>
+    points.every(({ log }, index) => log.slice(logStarts[index]).some((line) => readEvent(line) === expected))
+  await pollUntil({ withinMs: PATIENCE_MS, everyMs: 10 }, isLogged)
 }
 
 function judgeLog(lines: readonly string[], decides: StoreFault['decides'], tookMs: number): string[] {

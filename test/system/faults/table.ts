@@ -1,5 +1,5 @@
 import { formatRows } from '../../../bench/report/markdown.ts'
-import type { Outcome, Scenario } from './scenario.ts'
+import type { Outcome, Scenario } from './fault.ts'
 
 export interface Row {
   readonly scenario: Pick<Scenario, 'fault' | 'promised'>

@@ -2,36 +2,29 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { main, type World } from '../../../src/command/main.ts'
-import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
-import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
+import { startRedisServer } from '../../../tools/redis-server.ts'
+import { startRestFront } from '../../../tools/rest-front.ts'
 import { runInside } from '../../command/run-command.ts'
 import { killAndResume } from '../../support/kill-and-resume.ts'
-import { type BytesClient, connectBytes, expiries, fill } from '../../support/upkeep.ts'
+import { share } from '../../support/share.ts'
+import { connectBytes, expiries, fill } from '../../support/upkeep.ts'
 
 const TOKEN = 'planted-secret-upkeep-command'
 const HOUR_MS = 3_600_000
 
-let server: RedisServer
-let redis: BytesClient
-let stateFolder: string
+const server = share(() => startRedisServer())
+const redis = share(
+  () => connectBytes(server.port),
+  (client) => client.destroy(),
+)
 /** So far away that a run cannot end before it is killed. */
-let front: RestFront
-let overRedis: string[]
-
-beforeAll(async () => {
-  server = await startRedisServer()
-  redis = await connectBytes(server.port)
-  front = await startRestFront({ redisPort: server.port, token: TOKEN, delayMs: 20 })
-  overRedis = ['--redis', `redis://127.0.0.1:${server.port}`]
-})
-afterAll(async () => {
-  redis.destroy()
-  await front.stop()
-  await server.stop()
-})
+const front = share(() => startRestFront({ redisPort: server.port, token: TOKEN, delayMs: 20 }))
+let stateFolder: string
+let overRedis: readonly string[]
 beforeEach(async () => {
+  overRedis = ['--redis', `redis://127.0.0.1:${server.port}`]
   await redis.sendCommand(['FLUSHALL'])
   stateFolder = await mkdtemp(join(tmpdir(), 'sluice-upkeep-'))
   return () => rm(stateFolder, { recursive: true })

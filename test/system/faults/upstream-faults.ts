@@ -1,8 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { pollUntil } from '../kit/poll.ts'
 import { PATIENCE_MS } from './check-site.ts'
 import type { Exchange } from './exchange.ts'
 import { exchangeFault } from './exchange-fault.ts'
-import type { Scenario } from './scenario.ts'
+import type { Scenario } from './fault.ts'
 import type { Site } from './site.ts'
 import { HUGE_BYTES } from './upstream.ts'
 
@@ -104,9 +105,6 @@ export const UPSTREAM_FAULTS: readonly Scenario[] = [
 
 /** Resolves when the request has come to the upstream. */
 async function waitForArrival({ id }: Exchange, { upstream }: Site): Promise<void> {
-  const untilMs = performance.now() + PATIENCE_MS
-  while (upstream.arrivedMs(id) === undefined) {
-    if (performance.now() > untilMs) throw new Error('the request never came to the upstream')
-    await wait(5)
-  }
+  const arrivedMs = await pollUntil({ withinMs: PATIENCE_MS, everyMs: 5 }, () => upstream.arrivedMs(id))
+  if (arrivedMs === undefined) throw new Error('the request never came to the upstream')
 }

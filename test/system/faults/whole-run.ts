@@ -1,5 +1,5 @@
+import type { Outcome } from './fault.ts'
 import { residentMiB } from './memory.ts'
-import type { Outcome } from './scenario.ts'
 import type { Site } from './site.ts'
 
 /**

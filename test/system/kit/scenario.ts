@@ -28,6 +28,8 @@ interface Steps<O extends Options, Site extends Part, Seen, Found> {
   readonly long: readonly O[]
   /** Minutes after which the command sends nothing more. */
   readonly maxMinutes: number
+  /** Whether there is anything of this to run; default: yes. */
+  isMeant?(options: O): boolean
   start(options: O, run: Run): Promise<Site>
   /** Resolves when what is only so at the start is over. */
   warm?(site: Site, options: O, run: Run): Promise<unknown>
@@ -46,6 +48,7 @@ export interface Judged extends Verdict {
 export interface Scenario<O extends Options = Options> {
   readonly long: readonly O[]
   readonly maxMinutes: number
+  isMeant(options: O): boolean
   run(options: O, run: Run): Promise<Judged>
 }
 
@@ -57,6 +60,7 @@ export function defineScenario<O extends Options, Site extends Part, Seen, Found
   return {
     long,
     maxMinutes,
+    isMeant: (options) => steps.isMeant?.(options) ?? true,
     async run(options, run) {
       const site = await steps.start(options, run)
       try {

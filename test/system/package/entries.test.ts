@@ -3,7 +3,7 @@ import { globSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { createTestHarness, type TestHarness } from 'wrangler'
 import { bundleProgram } from '../../../tools/package-sizes.ts'
 import { type InstalledProject, installProject, type Project } from '../../support/installed-project.ts'
@@ -183,12 +183,9 @@ describe('a project with the command', () => {
     await expect(startServing(env, args, { command })).rejects.toThrow('npm install @grpc/grpc-js @grpc/proto-loader')
     await project.run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...leastPeers])
     const serving = await startServing(env, args, { command })
-    try {
-      using client = new RateLimitClient(serving.grpc)
-      const codes = [1, 2].map(async () => (await client.ask('a', [descriptor(['k', 'v'])])).overallCode)
-      expect((await Promise.all(codes)).toSorted()).toEqual(['OK', 'OVER_LIMIT'])
-    } finally {
-      await serving.stop()
-    }
+    onTestFinished(() => serving.stop())
+    using client = new RateLimitClient(serving.grpc)
+    const codes = [1, 2].map(async () => (await client.ask('a', [descriptor(['k', 'v'])])).overallCode)
+    expect((await Promise.all(codes)).toSorted()).toEqual(['OK', 'OVER_LIMIT'])
   })
 })

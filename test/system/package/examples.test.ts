@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, inject, test } from 'vitest'
+import { expect, inject, onTestFinished, test } from 'vitest'
 import { linkProject } from '../../support/installed-project.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../examples')
@@ -19,9 +19,6 @@ test.each(readdirSync(EXAMPLES))('examples/%s is tested as its README says, with
   const readme = await readFile(join(from, 'README.md'), 'utf8')
   expect(readme).toMatch(/^npm pack \.\.\/\.\. .*\nnpm install\b.*\nnpm test\b/m)
   const project = await linkProject({ from, packed: inject('packed') })
-  try {
-    await project.run('npm', ['test'], env)
-  } finally {
-    await project.remove()
-  }
+  onTestFinished(() => project.remove())
+  await project.run('npm', ['test'], env)
 })

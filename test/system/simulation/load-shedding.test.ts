@@ -1,12 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { Priority } from '../../../src/core/model/policy.ts'
-import { UpstreamHealth } from '../../../src/core/shedding/upstream-health.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
-import { SimulatedUpstream, Timeline } from './upstream-model.ts'
+import { createHealth, SimulatedUpstream, Timeline } from './upstream-model.ts'
 
 const SECOND = 1_000
-/** Of the hash of networks. */
-const SEED = 3
 const WELL_UNTIL_MS = 30 * SECOND
 const DEGRADED_UNTIL_MS = 330 * SECOND
 const END_MS = 700 * SECOND
@@ -34,10 +31,7 @@ function simulate(isShedding: boolean, { seed = 1, endMs = END_MS } = {}) {
     serviceMs: SERVICE_MS,
     queueLimit: 100,
   })
-  const health = new UpstreamHealth(
-    () => timeline.nowMs,
-    () => SEED,
-  )
+  const health = timeline.watchHealth()
   const outcomes: Outcome[] = []
   const levels: { atMs: number; level: number }[] = []
   const random = seededRandom(seed)
@@ -121,10 +115,7 @@ test('UpstreamHealth: it falls back gradually when the upstream is well again', 
 
 test('UpstreamHealth: traffic of one class comes back when the upstream is well, though all of it was shed', () => {
   let nowMs = 0
-  const health = new UpstreamHealth(
-    () => nowMs,
-    () => SEED,
-  )
+  const health = createHealth(() => nowMs)
   const shedIn = (seconds: number, isOverload: boolean) => {
     let shed = 0
     for (const endMs = nowMs + seconds * SECOND; nowMs < endMs; nowMs += 10) {
@@ -148,10 +139,7 @@ function simulateDemand(
   endMs: number,
 ) {
   const timeline = new Timeline()
-  const health = new UpstreamHealth(
-    () => timeline.nowMs,
-    () => SEED,
-  )
+  const health = timeline.watchHealth()
   const random = seededRandom(1)
   const seconds = Array.from({ length: endMs / SECOND }, () => ({ shed: 0, level: 0 }))
   let count = 0
@@ -238,10 +226,7 @@ test.each([20, 1, 0.2])(
 
 test('UpstreamHealth: a clock that steps back freezes nothing', () => {
   let nowMs = 3_600 * SECOND
-  const health = new UpstreamHealth(
-    () => nowMs,
-    () => SEED,
-  )
+  const health = createHealth(() => nowMs)
   for (let at = 0; at < 2_000; at++, nowMs += 10)
     if (!health.sheds('default')) health.begin(`c${at % CALLERS}`)(at > 500)
   expect(health.level).toBeGreaterThan(1.9)
@@ -294,10 +279,7 @@ function simulateAttack(
   { overloadedUntilMs = 0, endMs = 60 * SECOND } = {},
 ) {
   const timeline = new Timeline()
-  const health = new UpstreamHealth(
-    () => timeline.nowMs,
-    () => SEED,
-  )
+  const health = timeline.watchHealth()
   const random = seededRandom(1)
   const levels: { atMs: number; level: number }[] = []
   let [requested, shed] = [0, 0]

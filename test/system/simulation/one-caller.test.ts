@@ -1,13 +1,10 @@
 /** Shedding is for an upstream that has too much to do for all: one caller must not be able to bring it about. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { UpstreamHealth } from '../../../src/core/shedding/upstream-health.ts'
 import { expectProperty } from '../../support/property.ts'
 import { Timeline } from './upstream-model.ts'
 
 const SECOND = 1_000
-/** Of the hash of networks. */
-const SEED = 3
 
 interface Answer {
   readonly latencyMs: number
@@ -29,10 +26,7 @@ function highestLevel(
   callers: readonly { name: string; everyMs: number; fromMs: number; answers: readonly Answer[] }[],
 ) {
   const timeline = new Timeline()
-  const health = new UpstreamHealth(
-    () => timeline.nowMs,
-    () => SEED,
-  )
+  const health = timeline.watchHealth()
   let highest = 0
   for (const { name, everyMs, fromMs, answers } of callers) {
     let count = 0

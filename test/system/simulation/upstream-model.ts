@@ -1,4 +1,12 @@
-/** An upstream as a queue before a number of workers, in simulated time. */
+/** An upstream as a queue before a number of workers, in simulated time, and what watches its health. */
+import { UpstreamHealth } from '../../../src/core/shedding/upstream-health.ts'
+
+/** Of the hash of networks. */
+const SEED = 3
+
+export function createHealth(now: () => number): UpstreamHealth {
+  return new UpstreamHealth(now, () => SEED)
+}
 
 export interface UpstreamModel {
   /** Workers at this time: how many requests are served at once. */
@@ -15,6 +23,10 @@ type Event = { readonly atMs: number; readonly run: () => void }
 export class Timeline {
   readonly #events: Event[] = []
   nowMs = 0
+
+  watchHealth(): UpstreamHealth {
+    return createHealth(() => this.nowMs)
+  }
 
   at(atMs: number, run: () => void): void {
     let [index, end] = [0, this.#events.length]

@@ -6,6 +6,7 @@ import { createDigest } from '../../../src/core/runtime/digest.ts'
 import { FAULTS } from '../../../tools/faults.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
 import { openRequest, responseTo, type Sent } from '../../support/http-client.ts'
+import { listTakenSlots } from '../faults/charges.ts'
 import { defineScenario, type Options, type Run, repeat } from '../kit/scenario.ts'
 import { readUnitsAdmitted } from '../kit/streams.ts'
 import { formatTable } from '../kit/table.ts'
@@ -46,7 +47,7 @@ const REST_MS = LONGEST_WINDOW_MS + 3_000
 const SHOWN_EVERY = 5
 /** Sooner than any stream expires. */
 const RECORD_EVERY_MS = 1_000
-const SLOT_ATTEMPTS = 60
+const SLOT_TIMES = { withinMs: 60_000, everyMs: 1_000 }
 /** Of each caller that presses: with fewer, nothing was tested. */
 const MIN_SEEN = 10
 /** What Cloudflare gives an isolate. */
@@ -58,7 +59,9 @@ export const SOAK = defineScenario({
   start: (_, { bundle }) => startSite(bundle),
   load: soak,
   async read(site, soaked) {
-    return { ...soaked, wrong: [...soaked.wrong, ...(await waitUntilNoSlots(site))] }
+    // Slots come back once their requests have ended, whatever became of those.
+    const taken = await listTakenSlots({ ...site, keyPrefix: KEY_PREFIX }, 'slots', SLOT_TIMES)
+    return { ...soaked, wrong: [...soaked.wrong, ...taken] }
   },
   judge({ counts, samples, wrong }, { growth: which }) {
     const growth = which === 'judged' ? listGrowths(samples) : { wrong: [], missing: [] }
@@ -236,16 +239,4 @@ function listWrongCharges(accounts: Accounts, charged: ReadonlyMap<string, Charg
     if (isBroken || (units >= admitted && units <= admitted + doubtful)) return []
     return [`${name}: ${units} charged, ${admitted} admitted, ${doubtful} in doubt`]
   })
-}
-
-/** Slots come back once their requests have ended, whatever became of those. */
-async function waitUntilNoSlots({ redis }: Site): Promise<string[]> {
-  for (let attempt = 0; ; attempt++) {
-    const keys = await redis.client.keys(`${KEY_PREFIX}:slots:c:*`)
-    const taken = await Promise.all(keys.map((key) => redis.client.zCount(key, '(0', '+inf')))
-    const left = taken.reduce((sum, count) => sum + count, 0)
-    if (left === 0) return []
-    if (attempt === SLOT_ATTEMPTS) return [`${left} slots are still taken`]
-    await wait(1_000)
-  }
 }

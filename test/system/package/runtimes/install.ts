@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
+import { installExact } from '../../../support/install-exact.ts'
 
 const FOLDER = import.meta.dirname
 const installed = (path: string) => join(FOLDER, 'node_modules', path)
@@ -15,8 +15,4 @@ export const RUNTIMES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Installs those that are not the one of the repository. */
-export function installRuntimes(): void {
-  // Without a lock: what Deno has for other platforms, npm leaves out of it, and then refuses it.
-  const args = ['install', '--prefix', FOLDER, '--no-package-lock', '--prefer-offline', '--no-audit', '--no-fund']
-  execFileSync('npm', args, { stdio: 'inherit' })
-}
+export const installRuntimes = () => installExact(FOLDER)
