@@ -247,6 +247,13 @@ test.each([
   )
 })
 
+test('findProblems() finds what else is wrong in JSON that has a name twice', () => {
+  const POLICIES = '[{"name":"a","limits":"1/1s","limits":"9/1s","by":"x"}]'
+  const { problems, config } = findProblems({ UPSTREAM_URL, POLICIES })
+  expect(problems.map(({ option }) => option)).toEqual(['POLICIES', 'POLICIES[0].by'])
+  expect(config).toBeDefined()
+})
+
 test('loadConfig() takes no text in JSON for a name, and the same name in two tables for no repetition', () => {
   const tables = [
     { name: 'name', limits: '1/1s', match: ['/name', '/{'], by: 'header:name' },

@@ -65,7 +65,11 @@ function replaceInvalid(env: Environment, { variable, path }: OptionError): Envi
     if (usesClaims(env)) rest.JWKS_URL = STAND_IN_URL
   } else if (variable === 'UPSTREAM_URL') rest.UPSTREAM_URL = STAND_IN_URL
   else if (variable === 'RATE_LIMITS') rest.RATE_LIMITS = STAND_IN_LIMITS
-  else if (variable === 'POLICIES') rest.POLICIES = replaceTable(env.POLICIES, path)
+  else if (variable === 'POLICIES') {
+    // Once it is read, JSON has no name twice.
+    const isJson = path.length === 0 && typeof env.POLICIES === 'string'
+    rest.POLICIES = (isJson && readTables(env.POLICIES)) || replaceTable(env.POLICIES, path)
+  }
   return rest
 }
 
