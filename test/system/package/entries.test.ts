@@ -3,6 +3,7 @@ import { globSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { createTestHarness, type TestHarness } from 'wrangler'
 import { bundleProgram } from '../../../tools/package-sizes.ts'
@@ -101,6 +102,10 @@ describe('a project with nothing but the package', () => {
     const inRedis = await bundleProgram("import { createLimiter, redisStore } from 'sluice'", project.folder)
     const inMemory = await bundleProgram("import { createLimiter } from 'sluice'", project.folder)
     expect([inRedis.includes('XADD'), inMemory.includes('XADD')]).toEqual([true, false])
+    const sizes = [inMemory, inRedis].map((text) => gzipSync(text).length / 1_024)
+    const page = await readFile(join(ROOT, 'docs/library.md'), 'utf8')
+    const told = /([\d.]+) KiB in memory, ([\d.]+) with Redis/.exec(page)?.slice(1).map(Number) ?? []
+    expect(told).toEqual(sizes.map((kiB) => expect.closeTo(kiB, 0)))
   })
 })
 
