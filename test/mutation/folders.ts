@@ -15,12 +15,18 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{every-algorithm,object-alarm,object-clock,objects,windows}.test.ts',
   ],
   'http/request': [
-    'test/unit/{address,authorization,body,canonical-path,charge-builder,claiming-headers,claims,cookie}.test.ts',
-    'test/unit/{identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement,target}.test.ts',
-    'test/property/{member-scanner,preflights,plans}.test.ts',
+    'test/unit/{address,authorization,authorize,body,canonical-path,charge-builder,claiming-headers,claims}.test.ts',
+    'test/unit/{cookie,identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement}.test.ts',
+    'test/unit/{target,verify-tokens}.test.ts',
+    'test/property/{member-scanner,preflights,plans,unnamed-keys}.test.ts',
+    'test/fuzz/{cookies,headers,identities,json-members,long-input,readings,tokens}.test.ts',
+    'test/middleware/any/{fetch,hono}.test.ts',
   ],
   lua: [
     'test/contract/{store,failures,new-identities,penalties,corrections}.test.ts',
-    'test/property/every-algorithm.test.ts',
+    'test/property/{concurrency,every-algorithm,penalties,slots,token-bucket,windows}.test.ts',
   ],
+  'lua/counters': ['test/contract/counters.test.ts', 'test/property/sketches.test.ts'],
+  'lua/documents': ['test/contract/documents.test.ts'],
+  'lua/upkeep': ['test/command/upkeep/{batches,sweep}.test.ts'],
 }
