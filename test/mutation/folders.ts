@@ -5,9 +5,14 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
   ],
   'core/engine': [
-    'test/unit/{call-context,circuit-breaker,engine,hot-refusals,leased-decision,mirror,pending-releases}.test.ts',
-    'test/unit/{refusal-cache,settlement,several-places,shard-health,status-cache}.test.ts',
-    'test/property/{leased-decisions,leases,local-share,mirror,refusals,shards,shared-calls,cluster}.test.ts',
+    'test/unit/{call-context,circuit-breaker,engine,hot-refusals,leased-decision,leases,live-rules-engine}.test.ts',
+    'test/unit/{mirror,pending-releases,refusal-cache,request-limiter,settlement,several-places}.test.ts',
+    'test/unit/{shard-health,status-cache}.test.ts',
+    'test/contract/counters.test.ts',
+    'test/library/limiter.test.ts',
+    'test/middleware/any/{fetch,hono}.test.ts',
+    'test/property/{cluster,failures,leased-decisions,leases,library,local-share,mirror}.test.ts',
+    'test/property/{refusals,shards,shared-calls,shedding,statistics}.test.ts',
   ],
   'core/store': [
     'test/unit/{limit-machine,memory-store,memory-tables,redis-store,script}.test.ts',
