@@ -1,7 +1,7 @@
 /** The folders of `src` that are mutated, each with its fast tests on Node: a survivor has passed them all. */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   'core/algorithms': [
-    'test/unit/{calendar,concurrency,corrections,memory-store}.test.ts',
+    'test/unit/{calendar,concurrency,corrections,memory-store,token-bucket}.test.ts',
     'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
   ],
   'core/engine': [
