@@ -20,7 +20,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{every-algorithm,object-alarm,object-clock,objects,windows}.test.ts',
   ],
   'http/request': [
-    'test/unit/{address,authorization,authorize,body,canonical-path,charge-builder,claiming-headers,claims}.test.ts',
+    'test/unit/{address,authorization,authorize,body,canonical-path,changed-path,charge-builder,claiming-headers,claims}.test.ts',
     'test/unit/{cookie,identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement}.test.ts',
     'test/unit/{target,verify-tokens}.test.ts',
     'test/property/{member-scanner,preflights,plans,unnamed-keys}.test.ts',
