@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Stryker } from '@stryker-mutator/core'
-import { TESTS } from './folders.ts'
+import { NOT_MUTATED, TESTS } from './folders.ts'
 import { type Mutant, reportByFile, SAMPLE } from './plugins.ts'
 import { addScore, createScore, formatScore, type Score } from './score.ts'
 import { isNamed } from './survivors.ts'
@@ -28,10 +28,11 @@ const { values, positionals: wanted } = parseArgs({
 process.env[SAMPLE] = values.sample
 
 const scores = new Map<string, Score>()
-for (const folder of Object.keys(TESTS).filter((name) => !name.startsWith('lua'))) {
+const folders = Object.keys(TESTS).filter((name) => !name.startsWith('lua'))
+for (const folder of folders) {
+  const inner = folders.filter((name) => name.startsWith(`${folder}/`))
   const files = globSync(`src/${folder}/**/*.ts`, { cwd: ROOT })
-    // Written by a command.
-    .filter((file) => !file.endsWith('lua.ts'))
+    .filter((file) => !NOT_MUTATED.includes(file) && !inner.some((name) => file.startsWith(`src/${name}/`)))
     .filter((file) => wanted.length === 0 || wanted.some((name) => file.startsWith(`src/${name}`)))
   if (files.length > 0) await mutate(folder, files.toSorted())
 }
