@@ -8,14 +8,27 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
   ],
   'core/engine': [
-    'test/unit/{call-context,circuit-breaker,engine,hot-refusals,leased-decision,leases,live-rules-engine}.test.ts',
-    'test/unit/{mirror,pending-releases,refusal-cache,request-limiter,settlement,several-places}.test.ts',
-    'test/unit/{shard-health,status-cache}.test.ts',
+    'test/unit/{call-context,engine,live-rules-engine,request-limiter,settlement,shard-health}.test.ts',
     'test/contract/counters.test.ts',
     'test/library/limiter.test.ts',
     'test/middleware/any/{fetch,hono}.test.ts',
-    'test/property/{cluster,failures,leased-decisions,leases,library,local-share,mirror}.test.ts',
-    'test/property/{refusals,shards,shared-calls,shedding,statistics}.test.ts',
+    'test/property/{failures,library,local-share,statistics}.test.ts',
+  ],
+  'core/engine/leases': [
+    'test/unit/{engine,leased-decision,leases}.test.ts',
+    'test/property/{leased-decisions,leases,shared-calls}.test.ts',
+  ],
+  'core/engine/places': [
+    'test/unit/{several-places,shard-health}.test.ts',
+    'test/property/{cluster,shards}.test.ts',
+  ],
+  'core/engine/refusals': [
+    'test/unit/{hot-refusals,refusal-cache,status-cache}.test.ts',
+    'test/property/{refusals,shedding}.test.ts',
+  ],
+  'core/engine/stages': [
+    'test/unit/{circuit-breaker,engine,live-rules-engine,mirror,pending-releases,request-limiter}.test.ts',
+    'test/property/mirror.test.ts',
   ],
   'core/store': [
     'test/unit/{live-rules-engine,memory-tables,open-rules,several-places}.test.ts',
