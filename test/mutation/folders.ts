@@ -15,13 +15,10 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{failures,library,local-share,statistics}.test.ts',
   ],
   'core/engine/leases': [
-    'test/unit/{engine,leased-decision,leases}.test.ts',
+    'test/unit/{engine,lease-account,lease-clock,lease-size,leased-decision,leases}.test.ts',
     'test/property/{leased-decisions,leases,shared-calls}.test.ts',
   ],
-  'core/engine/places': [
-    'test/unit/{several-places,shard-health}.test.ts',
-    'test/property/{cluster,shards}.test.ts',
-  ],
+  'core/engine/places': ['test/unit/{several-places,shard-health}.test.ts', 'test/property/{cluster,shards}.test.ts'],
   'core/engine/refusals': [
     'test/unit/{hot-refusals,refusal-cache,status-cache}.test.ts',
     'test/property/{refusals,shedding}.test.ts',
