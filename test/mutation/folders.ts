@@ -34,7 +34,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{copied-documents,place-copy,statistics}.test.ts',
   ],
   'core/store/durable-object': [
-    'test/unit/{decision-standings,ledger,limit-machine}.test.ts',
+    'test/unit/{decision-standings,ledger,limit-machine,negotiation,rows}.test.ts',
     'test/property/{object-alarm,object-clock,objects,slots,windows}.test.ts',
   ],
   'core/store/memory': [
