@@ -18,9 +18,12 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/unit/{engine,lease-account,lease-clock,lease-size,leased-decision,leases}.test.ts',
     'test/property/{leased-decisions,leases,shared-calls}.test.ts',
   ],
-  'core/engine/places': ['test/unit/{several-places,shard-health}.test.ts', 'test/property/{cluster,shards}.test.ts'],
+  'core/engine/places': [
+    'test/unit/{guarded-place,several-places,shard-health}.test.ts',
+    'test/property/{cluster,shards}.test.ts',
+  ],
   'core/engine/refusals': [
-    'test/unit/{hot-refusals,refusal-cache,status-cache}.test.ts',
+    'test/unit/{hot-refusals,identity-memory,refusal-cache,status-cache}.test.ts',
     'test/property/{refusals,shedding}.test.ts',
   ],
   'core/engine/stages': [
@@ -31,7 +34,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/unit/{live-rules-engine,memory-tables,open-rules,several-places}.test.ts',
     'test/unit/statistics/{read-statistics,recent,recorder}.test.ts',
     'test/contract/{counters,documents}.test.ts',
-    'test/property/{copied-documents,place-copy,statistics}.test.ts',
+    'test/property/{copied-documents,place-copy,sketches,statistics}.test.ts',
   ],
   'core/store/durable-object': [
     'test/unit/{decision-standings,ledger,limit-machine,negotiation,rows}.test.ts',

@@ -22,7 +22,8 @@ const OPERATORS: readonly (readonly [find: RegExp, replacement: string])[] = [
   [/ >= /g, ' > '],
   [/ == /g, ' ~= '],
   [/ ~= /g, ' == '],
-  [/ \+ /g, ' - '],
+  // `+ 0` makes a number of a text, as `- 0` would.
+  [/ \+ (?!0\b)/g, ' - '],
   [/ - /g, ' + '],
   [/ \* /g, ' / '],
   [/ \/ /g, ' * '],
