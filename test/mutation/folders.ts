@@ -4,7 +4,7 @@
  */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   'core/algorithms': [
-    'test/unit/{calendar,concurrency,corrections,memory-store,token-bucket}.test.ts',
+    'test/unit/{calendar,concurrency,corrections,evaluate-charge,memory-store,token-bucket}.test.ts',
     'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
   ],
   'core/engine': [
@@ -37,7 +37,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{copied-documents,place-copy,sketches,statistics}.test.ts',
   ],
   'core/store/durable-object': [
-    'test/unit/{decision-standings,ledger,limit-machine,negotiation,rows}.test.ts',
+    'test/unit/{decision-standings,durable-object-store,ledger,limit-machine,negotiation,rows}.test.ts',
     'test/property/{object-alarm,object-clock,objects,slots,windows}.test.ts',
   ],
   'core/store/memory': [
