@@ -4,7 +4,7 @@
  */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   'core/algorithms': [
-    'test/unit/{calendar,concurrency,corrections,evaluate-charge,memory-store,token-bucket}.test.ts',
+    'test/unit/{calendar,concurrency,corrections,evaluate-charge,memory-store,token-bucket,window-log}.test.ts',
     'test/property/{calendar,concurrency,every-algorithm,penalties,refusals,slots,token-bucket,window-log,windows}.test.ts',
   ],
   'core/engine': [
