@@ -15,23 +15,6 @@ function spend(charge: StoreCharge, units: number, nowUs = START_US): TokenBucke
   return tokenBucket.commit(undefined, charge, nowUs, units).state
 }
 
-test('a bucket says to the ms when units are there: the first after the µs that the rate brings them', () => {
-  const ceilDivide = (dividend: bigint, divisor: bigint) => Number((dividend + divisor - 1n) / divisor)
-  for (let spent = 1; spent <= 20; spent++) {
-    const state = spend(SEVENTHS, spent)
-    // In sevenths of a µs.
-    const fullAt = 7n * BigInt(START_US) + BigInt(spent * WINDOW_US)
-    for (let elapsedUs = 0; elapsedUs < spent * 140_000; elapsedUs += 859) {
-      const nowUs = START_US + elapsedUs
-      const lack = ceilDivide(fullAt - 7n * BigInt(nowUs), BigInt(WINDOW_US))
-      const findMs = (units: number) =>
-        Math.ceil((ceilDivide(fullAt - BigInt((lack - units) * WINDOW_US), 7n) - nowUs) / 1000)
-      const [limit] = tokenBucket.peek(state, SEVENTHS, nowUs, 21 - lack).usage
-      expect(limit).toEqual({ remaining: 20 - lack, resetMs: findMs(1), retryAfterMs: findMs(1) })
-    }
-  }
-})
-
 test('a unit that is given back at once leaves what was there without it, to the fraction', () => {
   const giveBack = (state: TokenBucketState) => tokenBucket.settle?.(state, SEVENTHS, START_US, START_MS, -1)?.state
   for (let spent = 1; spent < 20; spent++) expect(giveBack(spend(SEVENTHS, spent + 1))).toEqual(spend(SEVENTHS, spent))
