@@ -54,10 +54,11 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   'http/request': [
     'test/unit/{address,authorization,authorize,body,canonical-path,changed-path,charge-builder,claiming-headers,claims}.test.ts',
     'test/unit/{cookie,identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement}.test.ts',
-    'test/unit/{target,verify-tokens}.test.ts',
+    'test/unit/{follow-response,protect,target,verify-tokens}.test.ts',
     'test/property/{member-scanner,preflights,plans,unnamed-keys}.test.ts',
     'test/fuzz/{cookies,headers,identities,json-members,long-input,readings,tokens}.test.ts',
-    'test/middleware/any/{fetch,hono}.test.ts',
+    'test/middleware/any/*.test.ts',
+    'test/library/limiter.test.ts',
   ],
   lua: [
     'test/contract/{store,failures,new-identities,penalties,corrections}.test.ts',
