@@ -19,7 +19,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{leased-decisions,leases,shared-calls}.test.ts',
   ],
   'core/engine/places': [
-    'test/unit/{guarded-place,several-places,shard-health}.test.ts',
+    'test/unit/{guarded-place,several-places,shard-health,split-plan}.test.ts',
     'test/property/{cluster,shards}.test.ts',
   ],
   'core/engine/refusals': [
