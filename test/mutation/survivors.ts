@@ -16,6 +16,18 @@ const SURVIVORS: readonly Survivor[] = [
     reason: 'a charge has a limit; the type of an array does not say so',
   },
   {
+    file: 'src/core/algorithms/decide.ts',
+    line: 'return usage.every(({ remaining }, at) => remaining === limits[at]?.limit)',
+    replacement: 'limits[at].limit',
+    reason: 'a usage has as many entries as there are limits; the type of an array does not say so',
+  },
+  {
+    file: 'src/core/algorithms/window-log.ts',
+    line: 'ring = [0.5, 0.5]',
+    replacement: '[]',
+    reason: 'the first entry makes it as long',
+  },
+  {
     file: 'src/core/algorithms/algorithm.ts',
     line: 'const resetMs = used > limit ? freedAfterMs(used - limit + 1) : firstFreeMs',
     replacement: 'used >= limit',
@@ -152,6 +164,12 @@ const SURVIVORS: readonly Survivor[] = [
     line: 'if redis.replicate_commands then',
     replacement: 'if true then',
     reason: 'the call is protected',
+  },
+  {
+    file: 'lua/token-bucket.lua',
+    line: 'if lease_ms > 0 then',
+    replacement: 'if lease_ms >= 0 then',
+    reason: 'in no time, nothing is refilled',
   },
   {
     file: 'lua/token-bucket.lua',

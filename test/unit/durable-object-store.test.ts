@@ -178,8 +178,8 @@ test('DurableObjectStore makes no decision for a client that has gone, unless it
 
 test('DurableObjectStore gives back what it charged for a client that went away meanwhile', async () => {
   const { store, cancels } = subject()
-  let asked = 0
-  const deciding = store.decide(BOTH, { ...callContext(), isClientGone: () => ++asked > 2 })
+  let calls = 0
+  const deciding = store.decide(BOTH, { ...callContext(), isClientGone: () => ++calls > 2 })
   expect(await settle(deciding)).toBeUndefined()
   expect(cancels()).toEqual([
     ['a', 0],

@@ -192,9 +192,9 @@ test('Engine revokes the slots of a decision that may have run, and of no other'
 
 test('Engine holds the slots that a decision has taken, and renews them three times in their window', async () => {
   const { engine, calls, context } = observed()
-  const holdOf = async (charges: readonly Charge[], action: 'take' | 'peek' = 'take') =>
+  const takeHold = async (charges: readonly Charge[], action: 'take' | 'peek' = 'take') =>
     (await engine.decide(charges, context, { action, permits: 1 })).hold
-  const hold = await holdOf([SLOT, WINDOW, FULL_SHADOW])
+  const hold = await takeHold([SLOT, WINDOW, FULL_SHADOW])
   expect(hold?.renewEveryMs).toBe(20_000)
   await hold?.renew()
   await hold?.release()
@@ -202,12 +202,12 @@ test('Engine holds the slots that a decision has taken, and renews them three ti
     ['renew', [1]],
     ['release', [1]],
   ])
-  expect(await holdOf([WINDOW])).toBeUndefined()
-  expect(await holdOf([SLOT], 'peek')).toBeUndefined()
-  expect(await holdOf([{ ...SLOT, cost: 6 }])).toBeUndefined()
-  expect(await holdOf([FULL_SHADOW])).toBeUndefined()
+  expect(await takeHold([WINDOW])).toBeUndefined()
+  expect(await takeHold([SLOT], 'peek')).toBeUndefined()
+  expect(await takeHold([{ ...SLOT, cost: 6 }])).toBeUndefined()
+  expect(await takeHold([FULL_SHADOW])).toBeUndefined()
   const month = { ...SLOT, limits: [{ limit: 5, windowMs: 300 * 86_400_000, name: 'month' }] }
-  expect((await holdOf([month]))?.renewEveryMs).toBe(MAX_TIMER_MS)
+  expect((await takeHold([month]))?.renewEveryMs).toBe(MAX_TIMER_MS)
 })
 
 test('isCharged() tells the charges of a decision that were charged', () => {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { holdsSlots } from '../../src/core/algorithms/algorithm-table.ts'
 import {
   countGranted,
   countsNewIdentities,
@@ -78,6 +79,7 @@ test('what a charge counts', () => {
   const log: StoreCharge = { ...CHARGE, algorithm: 'sliding-window' }
   const later: StoreCharge = { ...log, counts: 'failures' }
   expect([log, later, CHARGE].map(detectsNewIdentities)).toEqual([true, false, false])
+  expect((['concurrency', 'quota'] as const).map((algorithm) => holdsSlots({ algorithm }))).toEqual([true, false])
 })
 
 test('countGranted() takes the least of enforced charges, and all or none unless a part is asked for', () => {
@@ -141,6 +143,9 @@ test('decide() applies a charge for new identities only after one that has met o
   const cap: StoreCharge = { ...NEW_IDENTITIES, key: 'cap' }
   expect(ask([cap, caller, cap])).toEqual([1, [10, 9, 9], ['caller', 'cap']])
   expect(ask([caller, cap])).toEqual([1, [8, 10], ['caller']])
+  // A charge that does not apply moves no state to another.
+  expect(ask([cap, caller])).toEqual([1, [10, 7], ['caller']])
+  expect(ask([cap, caller])).toEqual([1, [10, 6], ['caller']])
   expect(ask([{ ...caller, key: 'fresh', counts: 'failures' }, cap])).toEqual([1, [10, 10], []])
 })
 

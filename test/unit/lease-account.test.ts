@@ -17,7 +17,7 @@ function accountWith(...leases: readonly Lease[]): LeaseAccount {
 }
 
 /** The pace after requests at these times. */
-function paceOf(...timesMs: readonly number[]): number {
+function findPace(...timesMs: readonly number[]): number {
   const account = new LeaseAccount(0)
   for (const timeMs of timesMs) account.see(timeMs, TERMS)
   return account.pace
@@ -79,17 +79,17 @@ test('LeaseAccount forgets what was used and what expired, over a longest window
 
 test('LeaseAccount#pace is what was seen but for a standard deviation, of as many gaps at most', () => {
   const every = (gapMs: number, requests: number) => Array.from({ length: requests }, (_, at) => at * gapMs)
-  expect(paceOf(0)).toBe(0)
-  expect(paceOf(...every(10, 5))).toBeCloseTo((4 - 2) / 40)
-  expect(paceOf(...every(10, 200))).toBeCloseTo((64 - 8) / 640)
+  expect(findPace(0)).toBe(0)
+  expect(findPace(...every(10, 5))).toBeCloseTo((4 - 2) / 40)
+  expect(findPace(...every(10, 200))).toBeCloseTo((64 - 8) / 640)
   // At once, they are spread over a time.
-  expect(paceOf(...every(0, 5))).toBeCloseTo((4 - 2) / 10)
-  expect(paceOf(0, 1, 2)).toBeCloseTo((2 - Math.SQRT2) / 10)
+  expect(findPace(...every(0, 5))).toBeCloseTo((4 - 2) / 10)
+  expect(findPace(0, 1, 2)).toBeCloseTo((2 - Math.SQRT2) / 10)
   // A pause counts as a long gap at most, until it is longer than any lease.
-  expect(paceOf(0, 1, 101)).toBeCloseTo((2 - Math.SQRT2) / (1 + 64))
-  expect(paceOf(0, 0, 100)).toBeCloseTo((2 - Math.SQRT2) / 64)
-  expect(paceOf(0, 10, 110)).toBeCloseTo((2 - Math.SQRT2) / 110)
-  expect(paceOf(0, 10, 111)).toBe(0)
+  expect(findPace(0, 1, 101)).toBeCloseTo((2 - Math.SQRT2) / (1 + 64))
+  expect(findPace(0, 0, 100)).toBeCloseTo((2 - Math.SQRT2) / 64)
+  expect(findPace(0, 10, 110)).toBeCloseTo((2 - Math.SQRT2) / 110)
+  expect(findPace(0, 10, 111)).toBe(0)
 })
 
 test('LeaseAccount#repeat() repeats a refusal, aged, until its pause ends', () => {

@@ -73,21 +73,21 @@ test.each<[string, readonly StoreCharge[], Partial<DecisionRequest>]>([
 
 test('Negotiation asks those that count new identities after the first that is new', () => {
   const other = charge('other cap', { counts: 'new-identities' })
-  const asked = (isNew: boolean, fitting: number, overrides: Partial<DecisionRequest> = {}) => {
+  const listSecond = (isNew: boolean, fitting: number, overrides: Partial<DecisionRequest> = {}) => {
     const negotiation = begin([other, A, SHADOW, CAP, B], overrides)
     negotiation.addVote(1, vote(fitting, { isNew }))
     negotiation.addVote(2, vote(1))
     negotiation.addVote(4, vote(2))
     return list(negotiation.prepareSecond())
   }
-  expect(asked(false, 1)).toEqual([])
-  expect(asked(true, 1)).toEqual([[3, 'cap', 'take', 1, shared(['a', 'b'])]])
-  expect(asked(true, 3, { action: 'take-up-to', permits: 5 })).toEqual([
+  expect(listSecond(false, 1)).toEqual([])
+  expect(listSecond(true, 1)).toEqual([[3, 'cap', 'take', 1, shared(['a', 'b'])]])
+  expect(listSecond(true, 3, { action: 'take-up-to', permits: 5 })).toEqual([
     [3, 'cap', 'take-up-to', 2, shared(['a', 'b'])],
   ])
   // Refused already, it only reports.
-  expect(asked(true, 0, { action: 'take-up-to', permits: 5 })).toEqual([[3, 'cap', 'peek', 1, undefined]])
-  expect(asked(true, 1, { permits: 5 })).toEqual([[3, 'cap', 'peek', 5, undefined]])
+  expect(listSecond(true, 0, { action: 'take-up-to', permits: 5 })).toEqual([[3, 'cap', 'peek', 1, undefined]])
+  expect(listSecond(true, 1, { permits: 5 })).toEqual([[3, 'cap', 'peek', 5, undefined]])
   const negotiation = begin([A, CAP])
   negotiation.addVote(0, vote(1, { isNew: true }))
   expect(list(negotiation.prepareSecond())).toEqual([[1, 'cap', 'take', 1, shared(['a'])]])

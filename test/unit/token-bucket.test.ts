@@ -11,27 +11,28 @@ const SEVENTHS = createCharge('token-bucket', [{ limit: 7, windowMs: 1_000 }], {
 /** A unit a millisecond. */
 const EVERY_MS = createCharge('token-bucket', [{ limit: 1_000, windowMs: 1_000 }])
 
-function spend(charge: StoreCharge, units: number, nowUs = START_US): TokenBucketState {
+function takeFrom(charge: StoreCharge, units: number, nowUs = START_US): TokenBucketState {
   return tokenBucket.commit(undefined, charge, nowUs, units).state
 }
 
 test('a unit that is given back at once leaves what was there without it, to the fraction', () => {
   const giveBack = (state: TokenBucketState) => tokenBucket.settle?.(state, SEVENTHS, START_US, START_MS, -1)?.state
-  for (let spent = 1; spent < 20; spent++) expect(giveBack(spend(SEVENTHS, spent + 1))).toEqual(spend(SEVENTHS, spent))
+  for (let spent = 1; spent < 20; spent++)
+    expect(giveBack(takeFrom(SEVENTHS, spent + 1))).toEqual(takeFrom(SEVENTHS, spent))
   // Not -0, which Redis would keep as such.
-  expect(giveBack(spend(SEVENTHS, 1))).toEqual({ us: START_US, fraction: 0, limit: 7, windowUs: WINDOW_US })
+  expect(giveBack(takeFrom(SEVENTHS, 1))).toEqual({ us: START_US, fraction: 0, limit: 7, windowUs: WINDOW_US })
 })
 
 test('a bucket that is full again is that of a new caller, from the very µs on', () => {
-  const { us, fraction } = spend(SEVENTHS, 3)
+  const { us, fraction } = takeFrom(SEVENTHS, 3)
   expect(fraction).toBeGreaterThan(0)
   const [{ state: early }, { state: full }] = [us, us + 1].map((nowUs) =>
-    tokenBucket.commit(spend(SEVENTHS, 3), SEVENTHS, nowUs, 1),
+    tokenBucket.commit(takeFrom(SEVENTHS, 3), SEVENTHS, nowUs, 1),
   ) as [{ state: TokenBucketState }, { state: TokenBucketState }]
-  expect(full).toEqual(spend(SEVENTHS, 1, us + 1))
+  expect(full).toEqual(takeFrom(SEVENTHS, 1, us + 1))
   expect(early).toEqual({ ...full, us: us + 142_857, fraction: fraction + 1 })
-  expect(tokenBucket.settle?.(spend(SEVENTHS, 3), SEVENTHS, us + 1, START_MS, -1)).toBeUndefined()
-  expect(tokenBucket.settle?.(spend(SEVENTHS, 3), SEVENTHS, us, START_MS, -1)).toBeDefined()
+  expect(tokenBucket.settle?.(takeFrom(SEVENTHS, 3), SEVENTHS, us + 1, START_MS, -1)).toBeUndefined()
+  expect(tokenBucket.settle?.(takeFrom(SEVENTHS, 3), SEVENTHS, us, START_MS, -1)).toBeDefined()
 })
 
 test('what is charged later to a full bucket counts until it has been refilled since, to the µs', () => {
@@ -50,7 +51,7 @@ test('a bucket lives to the first ms at which it is full, or its penalty has end
     state: { us: START_US + 143_000, fraction: 1 },
     ttlMs: 144,
   })
-  const keep = (untilMs: number) => putOff(spend(SEVENTHS, 1), 0, nowUs, { refusals: 0, untilMs })
+  const keep = (untilMs: number) => putOff(takeFrom(SEVENTHS, 1), 0, nowUs, { refusals: 0, untilMs })
   expect([keep(START_MS).state.penalty, keep(START_MS).ttlMs]).toEqual([undefined, 143])
   expect(keep(START_MS + 200)).toMatchObject({ state: { penalty: { untilMs: START_MS + 200 } }, ttlMs: 200 })
 })
@@ -58,6 +59,6 @@ test('a bucket lives to the first ms at which it is full, or its penalty has end
 test('no more than the burst is carried over to another rate, even after a step back of the clock', () => {
   const other = { ...SEVENTHS, limits: [{ limit: 1, windowMs: 1_000 }] }
   const beforeUs = START_US - 70_000
-  const { state } = tokenBucket.commit(spend(SEVENTHS, 20), other, beforeUs, 1)
+  const { state } = tokenBucket.commit(takeFrom(SEVENTHS, 20), other, beforeUs, 1)
   expect(state).toMatchObject({ us: beforeUs + 21 * WINDOW_US, fraction: 0 })
 })
