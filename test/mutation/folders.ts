@@ -52,7 +52,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/integration/counters.test.ts',
   ],
   'http/request': [
-    'test/unit/{address,authorization,authorize,body,canonical-path,changed-path,charge-builder,claiming-headers,claims}.test.ts',
+    'test/unit/{address,address-reader,authorization,authorize,body,canonical-path,changed-path,charge-builder,claiming-headers,claims}.test.ts',
     'test/unit/{cookie,identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement}.test.ts',
     'test/unit/{follow-response,protect,target,verify-tokens}.test.ts',
     'test/property/{member-scanner,preflights,plans,unnamed-keys}.test.ts',
