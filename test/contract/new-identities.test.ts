@@ -18,6 +18,19 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect(remainingIn(await store.decide(take([caller(), cap])))).toEqual([4, 1])
   })
 
+  test('of a charge that does not hold, all limits are reported as unused', async () => {
+    const { store } = createSubject()
+    const known = caller()
+    const limits = [
+      { limit: 3, windowMs: 60_000 },
+      { limit: 5, windowMs: 90_000 },
+    ]
+    const cap = newIdentities(0, { limits })
+    await store.decide(take([known, cap]))
+    const unused = limits.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
+    expect((await store.decide(take([known, cap]))).usage[1]).toEqual(unused)
+  })
+
   test('a quota by the calendar for new identities is not charged for one that is known', async () => {
     const { store } = createSubject()
     const calendar = openCalendar('year', 'UTC', 1)

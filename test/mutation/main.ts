@@ -1,43 +1,56 @@
 /**
  * Changes the code a little, one change at a time, and counts the changes that no test notices: `npm run test:mutation`,
- * or with the names of folders, or of files in them. By hand and weekly: it takes hours. Prints the score of each file,
- * and each survivor that is not named in `survivors.ts` with a reason.
+ * or with the names of folders, or of files in them; `--sample 2/5` takes the second of every five only. By hand and weekly: it
+ * takes hours. Prints the score of each file as it is known, and each survivor that is not named in `survivors.ts` with
+ * a reason.
  */
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
+import { parseArgs } from 'node:util'
 import { Stryker } from '@stryker-mutator/core'
-import { TESTS } from './folders.ts'
-import { SURVIVORS } from './survivors.ts'
+import { NOT_MUTATED, TESTS } from './folders.ts'
+import { type Mutant, reportByFile, SAMPLE } from './plugins.ts'
+import { addScore, createScore, formatScore, type Score } from './score.ts'
+import { isNamed } from './survivors.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const SKIPPED = ['lib', 'dist', 'build', 'bench', 'docs', 'examples']
-type Mutant = Awaited<ReturnType<Stryker['runMutationTest']>>[number]
 
 const copies = mkdtempSync(join(tmpdir(), 'sluice-mutation-'))
 process.once('exit', () => rmSync(copies, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
-const wanted = process.argv.slice(2)
-const total = { killed: 0, survived: 0 }
-for (const folder of Object.keys(TESTS).filter((name) => name !== 'lua')) {
-  for (const file of globSync(`src/${folder}/**/*.ts`, { cwd: ROOT }).toSorted()) {
-    // Written by a command.
-    if (file.endsWith('lua.ts')) continue
-    if (wanted.length > 0 && !wanted.some((name) => file.startsWith(`src/${name}`))) continue
-    await mutate(folder, file)
-  }
+const { values, positionals: wanted } = parseArgs({
+  options: { sample: { type: 'string', default: '1/1' } },
+  allowPositionals: true,
+})
+process.env[SAMPLE] = values.sample
+
+const scores = new Map<string, Score>()
+const folders = Object.keys(TESTS).filter((name) => !name.startsWith('lua'))
+for (const folder of folders) {
+  const inner = folders.filter((name) => name.startsWith(`${folder}/`))
+  const files = globSync(`src/${folder}/**/*.ts`, { cwd: ROOT })
+    .filter((file) => !NOT_MUTATED.includes(file) && !inner.some((name) => file.startsWith(`src/${name}/`)))
+    .filter((file) => wanted.length === 0 || wanted.some((name) => file.startsWith(`src/${name}`)))
+  if (files.length > 0) await mutate(folder, files.toSorted())
 }
-console.log(`\n${total.killed} killed, ${total.survived} survived: ${formatScore(total)}`)
+for (const [folder, score] of scores) console.log(`${folder}: ${formatScore(score)}`)
 process.exit()
 
-async function mutate(folder: string, file: string): Promise<void> {
+async function mutate(folder: string, files: string[]): Promise<void> {
   process.env.MUTATED_FOLDER = folder
+  const total = createScore()
+  scores.set(folder, total)
+  reportByFile((path, mutants) => {
+    addScore(total, print(relative(ROOT, path), mutants))
+  })
   const stryker = new Stryker({
     testRunner: 'vitest',
-    plugins: ['@stryker-mutator/vitest-runner'],
+    plugins: ['@stryker-mutator/vitest-runner', join(import.meta.dirname, 'plugins.ts')],
     vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
-    mutate: [file],
+    mutate: files,
     ignorePatterns: SKIPPED,
     tempDirName: copies,
     concurrency: Number(process.env.MUTATION_WORKERS ?? 1),
@@ -46,35 +59,36 @@ async function mutate(folder: string, file: string): Promise<void> {
     ignoreStatic: true,
     // TypeScript 7 has no API that Stryker could read it with.
     tsconfigFile: 'none',
-    reporters: process.env.MUTATION_PROGRESS ? ['progress-append-only'] : [],
+    checkers: values.sample === '1/1' ? [] : ['sample'],
+    reporters: ['by-file', ...(process.env.MUTATION_PROGRESS ? ['progress-append-only'] : [])],
     logLevel: 'error',
     timeoutMS: 20_000,
     dryRunTimeoutMinutes: 30,
   } as ConstructorParameters<typeof Stryker>[0])
-  const mutants = await stryker.runMutationTest()
+  await stryker.runMutationTest()
+}
+
+function print(file: string, mutants: readonly Mutant[]): Score {
   const filterByStatus = (...wanted: readonly Mutant['status'][]) =>
     mutants.filter(({ status }) => wanted.includes(status))
   const lines = readFileSync(join(ROOT, file), 'utf8').split('\n')
-  const isNamed = ({ location, replacement }: Mutant) =>
-    SURVIVORS.some((one) => {
-      const isThere = one.file === file && one.line === lines[location.start.line - 1]?.trim()
-      return isThere && one.replacement === replacement
-    })
-  const [killed, survivors] = [
-    filterByStatus('Killed', 'Timeout'),
-    filterByStatus('Survived', 'NoCoverage').filter((one) => !isNamed(one)),
-  ]
-  total.killed += killed.length
-  total.survived += survivors.length
-  console.log(`${file}: ${formatScore({ killed: killed.length, survived: survivors.length })}`)
-  for (const { status, location, mutatorName, replacement } of survivors) {
-    const { line, column } = location.start
-    console.log(
-      `  ${status} ${line}:${column} ${mutatorName}: ${(replacement ?? '').replaceAll(/\s+/g, ' ').slice(0, 90)}`,
-    )
+  const hasReason = ({ location, replacement }: Mutant) =>
+    isNamed(file, lines[location.start.line - 1]?.trim() ?? '', replacement)
+  // An error outside of any test has turned the run red.
+  const killed = filterByStatus('Killed', 'Timeout', 'RuntimeError').length
+  const survivors = filterByStatus('Survived', 'NoCoverage')
+  const unnamed = survivors.filter((one) => !hasReason(one))
+  const score = {
+    killed,
+    survived: unnamed.length,
+    named: survivors.length - unnamed.length,
+    all: mutants.length - filterByStatus('Ignored').length,
   }
-}
-
-function formatScore({ killed, survived }: typeof total): string {
-  return `${killed} of ${killed + survived} killed, ${((100 * killed) / Math.max(1, killed + survived)).toFixed(1)}%`
+  console.log(`${file}: ${formatScore(score)}`)
+  for (const { status, location, mutatorName, replacement } of unnamed) {
+    const { line, column } = location.start
+    const change = (replacement ?? '').replaceAll(/\s+/g, ' ').slice(0, 90)
+    console.log(`  ${status} ${line}:${column} ${mutatorName}: ${change}`)
+  }
+  return score
 }

@@ -16,7 +16,7 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { EVERY_ALGORITHM, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
@@ -82,6 +82,21 @@ class Model {
 let penalized = 0
 
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
+  test.each(WITHOUT_SLOTS)(
+    'refusals of %s count for a longest window, and lead to a penalty, to the ms',
+    async (algorithm) => {
+      const store = open()
+      const penalty = { durationMs: 5, after: 2 }
+      // It never fits.
+      const charge = createCharge(algorithm, [{ limit: 1, windowMs: 1 }], { cost: 2, penalty })
+      const refuse = async (atMs: number) => {
+        return (await store.decide(take([charge]), (START_MS + atMs) * 1000)).usage[0]?.[0]?.penaltyMs
+      }
+      expect([await refuse(0), await refuse(1), await refuse(1)]).toEqual([undefined, undefined, 5])
+      expect([await refuse(5), await refuse(6), await refuse(6)]).toEqual([1, undefined, 5])
+    },
+  )
+
   describe.each(SUBJECTS)('%s', (_name, charges) => {
     test('who was refused as often as said is refused for as long as said, by the charges that refused, and no longer', async () => {
       const action = fc.record({

@@ -6,7 +6,8 @@ import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { anyCharge, anyCost, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { createCharge, findCapacity, take } from '../support/charges.ts'
-import { TIMED_STORES } from '../support/timed-stores.ts'
+import type { ScriptStore } from '../support/script-store.ts'
+import { REDIS, TIMED_STORES } from '../support/timed-stores.ts'
 
 /** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
 class IdealBucket {
@@ -124,6 +125,47 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     )
   })
 
+  test('a bucket says to the ms when units are there: the first after the µs that the rate brings them', async () => {
+    const ceilDivide = (dividend: bigint, divisor: bigint) => Number((dividend + divisor - 1n) / divisor)
+    const [startUs, windowUs] = [START_MS * 1000, 1_000_000]
+    for (let spent = 1; spent <= 20; spent++) {
+      const store = open()
+      // A unit in a seventh of a second: 142,857 1/7 µs.
+      const charge = createCharge('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 20 })
+      await store.decide(take([{ ...charge, cost: spent }]), startUs)
+      // In sevenths of a µs.
+      const fullAt = 7n * BigInt(startUs) + BigInt(spent * windowUs)
+      for (let elapsedUs = 0; elapsedUs < spent * 140_000; elapsedUs += 85_859) {
+        const nowUs = startUs + elapsedUs
+        const lack = ceilDivide(fullAt - 7n * BigInt(nowUs), BigInt(windowUs))
+        const freedUs = ceilDivide(fullAt - BigInt((lack - 1) * windowUs), 7n)
+        const waitMs = Math.ceil((freedUs - nowUs) / 1000)
+        const { usage } = await store.decide(take([{ ...charge, cost: 21 - lack }], { action: 'peek' }), nowUs)
+        const isTooMuch = lack === 0
+        expect(usage[0]?.[0]).toEqual({
+          remaining: 20 - lack,
+          resetMs: waitMs,
+          retryAfterMs: isTooMuch ? 1_000 : waitMs,
+        })
+      }
+    }
+  })
+
+  test('a bucket lives to the first ms at which it is full', async () => {
+    for (const [limit, elapsedUs, livesMs] of [
+      [1_000, 0, 1],
+      [1_000, 1, 2],
+      // Full a seventh of a µs after a whole ms.
+      [7, 143, 144],
+      [7, 142, 143],
+    ] as const) {
+      const store = open()
+      const charge = createCharge('token-bucket', [{ limit, windowMs: 1_000 }])
+      await store.decide(take([charge]), START_MS * 1000 + elapsedUs)
+      expect(store.expiresAtMs(charge.key)).toBe(START_MS + livesMs)
+    }
+  })
+
   test('a raised rate is felt within one unit of the old one, a lowered one gives nothing away', async () => {
     const script = open()
     const slow = createCharge('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
@@ -144,4 +186,21 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     const after = (await script.decide(take([slow], { action: 'peek' }), nowUs)).usage[0]?.[0]
     expect(after).toEqual({ remaining: 4, resetMs: 1_000, retryAfterMs: 0 })
   })
+})
+
+test('a script forgets a bucket to which all is given back, and charges later what has not been refilled since', async () => {
+  const store = REDIS.open() as ScriptStore
+  const charge = createCharge('token-bucket', [{ limit: 1_000, windowMs: 1_000 }])
+  const startUs = START_MS * 1000
+  await store.decide(take([charge]), startUs)
+  await store.settle([{ charge, units: -1 }], START_MS, startUs)
+  // It is charged from the end of the ms on: 2 units, 2 ms.
+  for (const [nowUs, remaining] of [
+    [startUs + 3_000, 1_000],
+    [startUs + 2_999, 999],
+  ] as const) {
+    await store.settle([{ charge, units: 1 }], START_MS, nowUs)
+    const { usage } = await store.decide(take([charge], { action: 'peek' }), nowUs)
+    expect(usage[0]?.[0]?.remaining).toBe(remaining)
+  }
 })
