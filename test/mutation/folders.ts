@@ -34,7 +34,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/unit/{live-rules-engine,memory-tables,open-rules,several-places}.test.ts',
     'test/unit/statistics/{read-statistics,recent,recorder}.test.ts',
     'test/contract/{counters,documents}.test.ts',
-    'test/property/{copied-documents,place-copy,sketches,statistics}.test.ts',
+    'test/property/{copied-documents,location-copy,sketches,statistics}.test.ts',
   ],
   'core/store/durable-object': [
     'test/unit/{decision-standings,durable-object-store,ledger,limit-machine,negotiation,rows}.test.ts',

@@ -104,8 +104,8 @@ describe('a project with nothing but the package', () => {
     expect([inRedis.includes('XADD'), inMemory.includes('XADD')]).toEqual([true, false])
     const sizes = [inMemory, inRedis].map((text) => gzipSync(text).length / 1_024)
     const page = await readFile(join(ROOT, 'docs/library.md'), 'utf8')
-    const told = /([\d.]+) KiB in memory, ([\d.]+) with Redis/.exec(page)?.slice(1).map(Number) ?? []
-    expect(told).toEqual(sizes.map((kiB) => expect.closeTo(kiB, 0)))
+    const said = /([\d.]+) KiB in memory, ([\d.]+) with Redis/.exec(page)?.slice(1).map(Number) ?? []
+    expect(said).toEqual(sizes.map((kiB) => expect.closeTo(kiB, 0)))
   })
 })
 

@@ -33,6 +33,8 @@ const V8_FLAGS = ['--max-heap-size=64', '--expose-gc']
 const OBJECTS_TO_READ = 20
 const COPY_TRIES = 3
 
+const HEALTH_PATH = '/_sluice/health'
+
 const limits = `${LIMIT.limit}/${LIMIT.windowMs}ms`
 const POLICIES = [
   { name: 'hot', match: '/hot', limits },
@@ -90,8 +92,14 @@ export function startSite(bundle: Bundle): Promise<Site> {
         held[`${name}: RSS, MiB`] = resident[index] as number
         held[`${name}: open files`] = (await readdir(`/proc/${pid}/fd`)).length
       }
-      held['gateway: heap, MiB'] = await measureHeapMiB(overRedis.inspector)
-      held['objects: heap, MiB'] = await measureHeapMiB(overObjects.inspector)
+      held['gateway: heap, MiB'] = await measureHeapMiB(
+        overRedis.inspector,
+        new URL(HEALTH_PATH, overRedis.gateway.url),
+      )
+      held['objects: heap, MiB'] = await measureHeapMiB(
+        overObjects.inspector,
+        new URL(HEALTH_PATH, overObjects.gateway.url),
+      )
       const { heapMiB, timers } = await library.ask()
       held['library: heap, MiB'] = heapMiB
       held['library: timers'] = timers
