@@ -52,8 +52,8 @@ export const variables = {
    */
   UPSTASH_REDIS_REST_TOKEN: values.REST_TOKEN,
   /**
-   * in place of these two: [several databases](growing.md#several-databases), as JSON of a list of tables with `name`, `url`,
-   * `token` and, while it moves, `state`: `joining` or `leaving`
+   * in place of these two: [several databases](growing.md#several-databases), a JSON list of tables with `name`, `url`,
+   * `token` and, while moving, `state`: `joining` or `leaving`
    * @example [{"name":"a","url":"https://….upstash.io","token":"…"},{"name":"b","url":"https://….upstash.io","token":"…"}]
    */
   REDIS_SHARDS: v.ANYTHING,
@@ -70,8 +70,8 @@ export const variables = {
    */
   STORE_MIRROR: v.oneOf(...KINDS.filter((kind) => STORE_KINDS[kind].canMirror)),
   /**
-   * limits of the policy `default`, which counts by token, e.g. `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `off`,
-   * or with `POLICIES` and without this, there is no `default`
+   * limits of the policy `default`, by token, e.g. `10/1s, 240/1h` (units `ms s m h d w`); `off`, or `POLICIES` without
+   * this: no `default`
    * @default `60/1m`
    * @deploy Limits of each caller, all of which apply at every moment, such as `10/1s, 120/1m, 240/1h`.
    */
@@ -83,8 +83,8 @@ export const variables = {
    */
   POLICIES: POLICY_LIST,
   /**
-   * requests without the identity that a policy counts by: `ip` counts them by address, `deny` answers 401. Policies by
-   * `form:` or `json:` [have their own default](identities.md#bodies)
+   * requests without the identity that is counted: `ip` counts them by address, `deny` answers 401; `form:` and
+   * `json:` have [another default](identities.md#bodies)
    * @deploy Callers without a token: `ip` counts them by address, `deny` answers 401.
    */
   ANONYMOUS: v.withDefault(v.oneOf('ip', 'deny'), 'ip'),
@@ -98,8 +98,8 @@ export const variables = {
    */
   LITERAL_IN_PATHS: values.SIGNS,
   /**
-   * `off`: your API looks for parameters of the query, and for cookies, there alone; `on`: it may
-   * [take each from other places](identities.md#bodies), so that a body which cannot be read makes parameters ambiguous
+   * `off`: your API looks for query parameters and cookies there alone; `on`: maybe
+   * [elsewhere](identities.md#bodies), so an unreadable body makes them ambiguous
    */
   MERGED_PARAMETERS: v.withDefault(ON_OR_OFF, 'on'),
   /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
