@@ -20,7 +20,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const MAX_UNFOUND = 1
 /** Tests that have found a fault, after which no more are run. */
 const BAIL = 5
-const BOUND_MS = 300_000
+const BOUND_MS = 900_000
 
 const copy = mkdtempSync(join(tmpdir(), 'sluice-planted-'))
 process.once('exit', () => rmSync(copy, { recursive: true, force: true }))

@@ -103,8 +103,9 @@ export function startSite(bundle: Bundle): Promise<Site> {
       const { heapMiB, timers } = await library.ask()
       held['library: heap, MiB'] = heapMiB
       held['library: timers'] = timers
-      // The process with the library never rests.
-      const keys = (await redis.client.keys('soak*')).filter((key) => !key.startsWith('soak-library'))
+      // The process with the library never rests, and a slot that was given back is remembered for an hour.
+      const isCounted = (key: string) => !/^soak(?:-library|:slots):/.test(key)
+      const keys = (await redis.client.keys('soak*')).filter(isCounted)
       held['Redis: keys of callers'] = keys.filter((key) => key.includes('{')).length
       held[`objects: bytes in rows of ${OBJECTS_TO_READ}`] = await measureRows(bundle.folder)
       return held
