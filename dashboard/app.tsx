@@ -1,6 +1,8 @@
 /** The page: its session, its views, and what no view may hide. */
+
 import type { ComponentChild } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import type { OnStoreError } from '../src/core/model/policy.ts'
 import { listNames } from '../src/core/runtime/lists.ts'
 import type { Policies, Status } from './answers.ts'
 import { ask, type Problem } from './api.ts'
@@ -141,7 +143,7 @@ const FALLBACKS = {
   local: 'each isolate counts by itself',
   open: 'requests are admitted without limits',
   closed: 'requests are refused with 503',
-} as const
+} as const satisfies Readonly<Record<OnStoreError, string>>
 
 function describeFallback(active: Policies | undefined): string {
   const policies = active?.policies ?? []

@@ -5,7 +5,7 @@ import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/leases/with-leases.ts'
 import { ACTIONS, type Charge, type DecisionRequest } from '../core/model/charge.ts'
-import { isEnforced, type OnStoreError, type Policy, type PolicyMode } from '../core/model/policy.ts'
+import { isEnforced, joinModes, type OnStoreError, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { logFailure } from '../core/model/store.ts'
 import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
@@ -227,13 +227,13 @@ class PolicyLimiter implements Limiter {
     const values = v.readOptions('createLimiter', options, READERS)
     const clocks = createClocks(options.now)
     const { now } = clocks
-    const { onStoreError, leases, keyPrefix, identitySecret, localShare } = values
+    const { onStoreError, leases, keyPrefix, identitySecret, localShare, mode } = values
     const { store = memoryStore({ now: options.now }), waitUntil: keepAlive = () => {} } = values
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = values
     this.#now = now
     this.#createSleepClock = () => (store.isRemote ? undefined : createSleepClock(options.now))
     const policies = readLimiterPolicies(options, onStoreError)
-    this.#policies = options.mode === 'shadow' ? policies.map((policy) => ({ ...policy, mode: 'shadow' })) : policies
+    this.#policies = mode ? policies.map((policy) => ({ ...policy, mode: joinModes(mode, policy.mode) })) : policies
     this.#plans = new Set(this.#policies.flatMap(({ termsByPlan }) => [...(termsByPlan?.keys() ?? [])]))
     refuseSharedNames(store, keyPrefix, this.#policies)
     const isReadable = !store.isRemote && identitySecret === undefined

@@ -3,7 +3,7 @@ import { withLeases } from '../core/engine/leases/with-leases.ts'
 import type { CostTerm } from '../core/model/cost.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
-import type { PolicyMode, ResponseHead } from '../core/model/policy.ts'
+import { isEnforced, type PolicyMode, type ResponseHead } from '../core/model/policy.ts'
 import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { OptionError } from '../core/options/option-error.ts'
@@ -257,7 +257,7 @@ export function readMiddlewareOptions<Args extends unknown[]>(options: SharedOpt
     ? [{ kind: 'application' as const, tell: createTell('identify', identify, warn) }]
     : (values.by ?? [{ kind: 'token' as const }])
   if (values.fold && !by.some(isFoldable)) throw new OptionError('fold', FOLD_EXPECTED, values.fold)
-  const isShadow = values.mode === 'shadow'
+  const isShadow = !isEnforced({ mode: values.mode })
   if (!values.limits && !values.policies && !values.shedding) {
     throw new OptionError('limits', LIMITS_EXPECTED, undefined)
   }
@@ -275,7 +275,7 @@ export function readMiddlewareOptions<Args extends unknown[]>(options: SharedOpt
     plan: source,
     byDefault: plans && DEFAULT_PLAN,
     isFailure: isFailure && ((head, args: Args) => isFailure(head, ...args)),
-    isShadow,
+    mode: values.mode,
     anonymous: values.anonymous ?? { kind: 'ip' },
     anonymousInBody: values.anonymous ?? DENY,
     onStoreError: values.onStoreError,

@@ -3,7 +3,7 @@
 import type { Engine, EngineDecision } from '../core/engine/engine.ts'
 import type { Charge } from '../core/model/charge.ts'
 import { isEnforced } from '../core/model/policy.ts'
-import { type Degradation, type ReportedLimit, reportLimits } from '../core/model/verdict.ts'
+import { DEGRADATIONS, type Degradation, type ReportedLimit, reportLimits } from '../core/model/verdict.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
 import type { Config } from '../http/config/load-config.ts'
 import type { CountingPolicy } from '../http/response/rate-limit-headers.ts'
@@ -154,7 +154,7 @@ export class DescriptorCharger {
     const decisions = await Promise.all(
       calls.map((call) => this.#options.engine.decide(call, context, { action, permits: 1 })),
     )
-    return readDecisions(decisions, this.#options.config.onStoreError === 'closed')
+    return readDecisions(decisions, DEGRADATIONS[this.#options.config.onStoreError].refusesAll)
   }
 
   async #reduceCounts(counted: readonly CountedDescriptor[]): Promise<void> {

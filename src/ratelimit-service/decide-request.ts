@@ -42,7 +42,8 @@ export function createRequestDecider(options: RequestDeciderOptions) {
     const { outcomes, degraded: answeredBy, charges } = await charger.charge(matched, context)
     const isOver = isOverLimit(outcomes) && !config.isShadow
     // A quota refuses nothing by itself, so that the engine takes a request of quotas alone for one to let pass.
-    const degraded = answeredBy && isOver && config.onStoreError === 'closed' ? 'closed' : answeredBy
+    const degraded =
+      answeredBy && isOver && DEGRADATIONS[config.onStoreError].refusesAll ? config.onStoreError : answeredBy
     const { statuses, limits, headers } = report(matched, outcomes, degraded)
     const source = findSource?.(charges, degraded)
     if (source) {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
+import { ACTIONS, type Decision, type StoreCharge } from '../../src/core/model/charge.ts'
 import { openCalendar } from '../../src/core/options/calendar.ts'
+import { listNames } from '../../src/core/runtime/lists.ts'
 import {
   createCharge,
   EVERY_ALGORITHM,
@@ -44,6 +45,17 @@ function remaining({ usage }: Decision): number[] {
 
 // Together, because some of them wait.
 describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+  test.each(listNames(ACTIONS))('decide() does what the table says of %s', async (action) => {
+    const { charges, mayRefuse, grantsPart } = ACTIONS[action]
+    const { store } = createSubject()
+    const charge = createCharge('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+    const { granted } = await store.decide(take([charge], { action, permits: 3 }))
+    expect(granted).toBe(!mayRefuse ? 3 : grantsPart ? 2 : 0)
+    await store.decide(take([charge], { action, permits: 1 }))
+    const { usage } = await store.decide(take([charge], { action: 'peek' }))
+    expect(usage[0]?.[0]?.remaining).toBe(!charges ? 2 : granted > 0 ? 0 : 1)
+  })
+
   test('decide() refuses until the end of a month by its own clock, whatever that of the caller shows', async () => {
     const { store } = createSubject()
     const calendar = openCalendar('month', 'Europe/Berlin', 15)

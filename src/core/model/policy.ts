@@ -26,6 +26,11 @@ export function isEnforced({ mode }: { readonly mode: PolicyMode }): boolean {
   return MODES[mode].refuses
 }
 
+/** The mode of a policy under one of all: under one that refuses nothing, no policy does. */
+export function joinModes(ofAll: PolicyMode, own: PolicyMode = 'enforce'): PolicyMode {
+  return isEnforced({ mode: ofAll }) ? own : ofAll
+}
+
 export const ON_DISCONNECT = ['read', 'abort'] as const
 export type OnDisconnect = (typeof ON_DISCONNECT)[number]
 

@@ -1,7 +1,7 @@
 /** The answers of operations. The dashboard imports these types, so nothing here may need the Worker. */
 import * as v from 'valibot'
 import { CALLER_KIND_NAMES } from '../../core/model/identity-source.ts'
-import { POLICY_MODES } from '../../core/model/policy.ts'
+import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
 import { describe, units } from '../api/schema.ts'
 import { STORE_STATES } from '../app/health.ts'
 import { RULES_STATES } from '../rules/active-rules.ts'
@@ -152,7 +152,7 @@ const policySchema = v.strictObject({
   counts: v.string(),
   priority: nullableText,
   mode: v.picklist(POLICY_MODES),
-  onStoreError: v.picklist(['local', 'open', 'closed']),
+  onStoreError: v.picklist(ON_STORE_ERROR),
 })
 
 export const policies = v.strictObject({

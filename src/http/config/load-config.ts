@@ -1,6 +1,6 @@
 /** Reads the configuration of a gateway from its variables. */
 import type { IdentitySource } from '../../core/model/identity-source.ts'
-import type { RequestPolicy } from '../../core/model/policy.ts'
+import { isEnforced, type RequestPolicy } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import type { ReadCalendarLimits } from '../../core/options/read-limits.ts'
 import { listNames } from '../../core/runtime/lists.ts'
@@ -58,7 +58,7 @@ export function loadConfig(given: Environment, { readCalendarLimits, readShards 
   const { STORE_MIRROR: storeMirror } = values
   const store = values.STORE ?? listNames(STORE_KINDS).find((kind) => isAvailable(kind, env)) ?? 'memory'
   const hasService = isBinding<Service>(env.UPSTREAM, 'fetch')
-  const isShadow = values.MODE === 'shadow'
+  const isShadow = !isEnforced({ mode: values.MODE })
   const lacksUpstream = values.UPSTREAM_URL === undefined && !hasService
   const lacksMirror = storeMirror !== undefined && !isAvailable(storeMirror, env)
   const lacksStatistics = values.METRICS_TOKEN !== undefined && values.STATISTICS === 'off'
@@ -81,7 +81,7 @@ export function loadConfig(given: Environment, { readCalendarLimits, readShards 
     name: 'default',
     by: [{ kind: 'token' }],
     cost: undefined,
-    isShadow,
+    mode: values.MODE,
     anonymous: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
     anonymousInBody: DENY,
     onStoreError: values.ON_STORE_ERROR,

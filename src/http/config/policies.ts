@@ -8,10 +8,12 @@ import {
   type Cost,
   type IsFailure,
   isEnforced,
+  joinModes,
   type MissingIdentity,
   type OnStoreError,
   type Plans,
   type PolicyLimit,
+  type PolicyMode,
   type RequestPolicy,
 } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
@@ -44,7 +46,7 @@ export interface PolicyDefaults {
   readonly byDefault?: string | undefined
   /** Tells for policies without `failures` of their own which responses fail. */
   readonly isFailure?: IsFailure | undefined
-  readonly isShadow: boolean
+  readonly mode: PolicyMode
   readonly anonymous: MissingIdentity
   readonly anonymousInBody: MissingIdentity
   readonly onStoreError: OnStoreError
@@ -130,8 +132,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
         : [defaults.names.policies, index, key, ...plan]
     throw new OptionError(where, expected, value ?? table[key])
   }
-  // MODE=shadow refuses nothing, whatever the mode of a policy.
-  const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
+  const mode = joinModes(defaults.mode, table.mode)
   const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
   const plans = readPlans(table, defaults, fail)

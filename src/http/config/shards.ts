@@ -1,5 +1,5 @@
 /** Reads REDIS_SHARDS. Few gateways have several databases, so it is loaded on demand. */
-import { SHARD_STATES } from '../../core/engine/places/shards.ts'
+import { findLayouts, SHARD_STATES } from '../../core/engine/places/shards.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import * as v from '../../core/options/readers.ts'
@@ -18,7 +18,10 @@ const SHARD = {
 const TABLES = v.list(v.table(SHARD, EXPECTED, 'key'), EXPECTED)
 const COUNTING = v.narrowed(
   TABLES,
-  (shards) => SHARD_STATES.every((own) => shards.some(({ state }) => state !== own)),
+  (shards) => {
+    const { now, next } = findLayouts(shards)
+    return now.length > 0 && next.length > 0
+  },
   EXPECTED,
 )
 const DISTINCT = v.narrowed(
@@ -28,7 +31,7 @@ const DISTINCT = v.narrowed(
 )
 const SHARDS = v.narrowed(
   DISTINCT,
-  ([first]) => first?.state !== 'joining',
+  (shards) => findLayouts(shards).now[0] === shards[0],
   'first the database that has the rules, which cannot be "joining"',
 )
 
