@@ -204,6 +204,10 @@ test('settlement knows which terms are read, and leaves the client its response 
   ]
   expect(list(every)).toEqual([...first, ['header', 'x-cost', 1]])
   expect(list(some)).toEqual(first)
+  // One term in JSON suffices.
+  const headers = new Headers()
+  settlement.prepare(headers, 'GET')
+  expect(headers.get('Accept-Encoding')).toBe('identity')
 })
 
 test.each<[what: string, read: ReadCost, units: number]>([
