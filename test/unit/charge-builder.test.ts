@@ -202,7 +202,7 @@ test('RequestChargeBuilder#build() compares a parameter with that of the path on
   expect(await find(undefined, '/u/7')).toBe('8')
 })
 
-test.each<[anonymous: string, expected: unknown]>([
+test.each<[anonymous: string, expected: string | object]>([
   ['skip', 'skip'],
   ['ip', ADDRESS],
   ['deny:403', { outcome: 'unidentified', status: 403 }],

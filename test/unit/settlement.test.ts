@@ -306,12 +306,12 @@ test.each([
   ['text/html; level=1', 'text/html; level=1'],
   ['a/b ;  Charset =\tx , c/d;CHARSET="a;b,c";q=1', 'a/b , c/d;q=1'],
   ['a/b;charset=', 'a/b'],
-])('settlement asks for %j as %j', async (accept, asked) => {
+])('settlement asks for %j as %j', async (accept, requested) => {
   const { settlement } = await admit({ actual_cost: TWO, untold: 1 })
   for (const method of ['GET', 'HEAD', 'POST']) {
     const headers = new Headers({ ...(accept && { Accept: accept }), 'If-None-Match': '*', 'If-Modified-Since': 'x' })
     settlement.prepare(headers, method)
-    expect(headers.get('Accept') ?? undefined).toBe(asked)
+    expect(headers.get('Accept') ?? undefined).toBe(requested)
     const isKept = method === 'POST'
     expect([headers.has('If-None-Match'), headers.has('If-Modified-Since')]).toEqual([isKept, isKept])
   }
