@@ -166,6 +166,12 @@ const SURVIVORS: readonly Survivor[] = [
     reason: 'without a semicolon, both divide alike',
   },
   {
+    file: 'src/http/request/identity/authorization.ts',
+    line: "const few = base64.replaceAll('-', '').replaceAll('_', '').replaceAll('.', '')",
+    replacement: '""',
+    reason: 'a shorter way: the next line leaves them out as well',
+  },
+  {
     file: 'lua/concurrency.lua',
     line: 'for i = first, math.min(first + AT_ONCE - 1, amount) do',
     replacement: 'for i = first, math.min(first + AT_ONCE + 1, amount) do',

@@ -73,6 +73,6 @@ test('readIpv6Groups() reads eight groups, or two of an IPv4 address', () => {
   expect(readIpv6Groups('1:2::8')).toEqual([1, 2, 0, 0, 0, 0, 0, 8])
   expect(readIpv6Groups('::ffff:1.2.3.4')).toEqual([0x102, 0x304])
   expect(readIpv6Groups('0:1::ffff:1.2.3.4')).toEqual([0, 1, 0, 0, 0, 0xffff, 0x102, 0x304])
-  expect(['x', '1', '::1]', 'x::1', '::1x'].map(readIpv6Groups)).toEqual(Array(5).fill(undefined))
+  expect(['x', '1', '::1]', 'x::1', '::1x', 'x@[::1'].map(readIpv6Groups)).toEqual(Array(6).fill(undefined))
   expect(['::A', '1:0:0:2:0:0:0:3'].map(formatIpv6)).toEqual(['::a', '1:0:0:2::3'])
 })

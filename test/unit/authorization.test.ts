@@ -90,6 +90,20 @@ test.each([
   ['Bearer .eJx.e30.c2ln', 'eJw.e30.c2ln'],
   ['Bearer eyJh.e30.-_-_', 'eyJh.e30.+/+/'],
   ['Bearer ewph.e30.c2ln', 'ewph.e30.c2ln'],
+  // Only five parts are encrypted, by a header that says so; all of them count.
+  [`Bearer ${JWE}.AAAA.AAAA.AAAA.AAAA`, `${JWE}.AAAA.AAAA.AAAA.AAAA`],
+  [`Bearer ${JWE}.AAAA.AAAA.AAAA`, 'ambiguous'],
+  [`Bearer ${JWE}.AAAA.AAAA.AAAA.AAAA.AAAA`, 'ambiguous'],
+  ['Bearer eyJh.e30.AAAA.AAAA.AAAA', 'ambiguous'],
+  ['Bearer eyJh+abc.e30.c2ln', 'ambiguous'],
+  // Another scheme than Basic is another, and must be a word.
+  ['Xbasic a:b', 'a:b'],
+  ['Basicx a:b', 'a:b'],
+  ['xbasic', 'xbasic'],
+  ['xbearer', 'xbearer'],
+  ['x"y abc', 'ambiguous'],
+  ['"xy abc', 'ambiguous'],
+  ['xy" abc', 'ambiguous'],
   [`Bearer a=${'b'.repeat(1_999)}`, 'ambiguous'],
   [`Bearer a${'=a'.repeat(10)}`, 'ambiguous'],
 ])('readAuthorization() reads %s as %s', (field, expected) => {
