@@ -70,7 +70,7 @@ test.each<[body: string, status: number, message: string]>([
   ...['oct', 'XRSA', 'RSAX', 'EC2', 'AOKP', 'OK'].map(
     (kty) => [JSON.stringify({ keys: [{ ...key.jwk, kty }] }), 200, 'no public keys in it'] as [string, number, string],
   ),
-])('an answer of %j with status %i is none: %s', async (body, status, message) => {
+])('an answer that is none is told why, %#', async (body, status, message) => {
   const { requests, log, findKey } = await subject()
   const found = findKey('one')
   requests[0]?.answer(new Response(body, { status }))

@@ -70,6 +70,10 @@ test('readMethods() reads ten values, and takes more for any method', () => {
   expect(read(`?${'_method=POST&'.repeat(9)}_method=PUT`)).toBe('POST PUT ?')
 })
 
+test('readMethods() takes one long value among others for any method', () => {
+  expect(read('?_method=PUT', { 'X-HTTP-Method': 'x'.repeat(101) })).toBe('POST GET PUT DELETE ?')
+})
+
 test('readMethods() decodes what is no longer than the escapes of a method', () => {
   expect(read(`?_method=${'%41'.repeat(99)}`)).toBe('POST ?')
   expect(read(`?_method=${'%41'.repeat(100)}`)).toBe('POST GET PUT DELETE ?')
