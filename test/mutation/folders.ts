@@ -53,10 +53,10 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   'http/request': [
     'test/unit/{address,address-reader,authorization,authorize,body,canonical-path,changed-path,charge-builder,claiming-headers,claims}.test.ts',
-    'test/unit/{cookie,identify,identity-source,pattern,policy-finder,reading,request-limiter,settlement}.test.ts',
-    'test/unit/{follow-response,protect,target,verify-tokens}.test.ts',
+    'test/unit/{cookie,fold,identify,identity-source,key-set,pattern,policy-finder,reading,received-request}.test.ts',
+    'test/unit/{follow-response,protect,request-limiter,request-parts,settlement,target,verify-tokens}.test.ts',
     'test/property/{member-scanner,preflights,plans,unnamed-keys}.test.ts',
-    'test/fuzz/{cookies,headers,identities,json-members,long-input,readings,tokens}.test.ts',
+    'test/fuzz/{cookies,headers,identities,json-members,long-input,patterns,readings,spellings,tokens}.test.ts',
     'test/middleware/any/*.test.ts',
     'test/library/limiter.test.ts',
   ],

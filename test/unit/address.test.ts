@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest'
-import { readCallerAddress } from '../../src/http/request/identity/address.ts'
+import {
+  formatCallerAddress,
+  formatIpv6,
+  readCallerAddress,
+  readIpv6Groups,
+} from '../../src/http/request/identity/address.ts'
 
 const findAddress = (address: string) =>
   readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
@@ -47,4 +52,27 @@ test('readCallerAddress() believes no field but CF-Connecting-IP', () => {
   expect(readCallerAddress({ headers: new Headers({ ...forged, 'CF-Connecting-IP': '203.0.113.7' }) }, 64)).toBe(
     '203.0.113.7',
   )
+})
+
+test.each([
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['::ffff:cb00:7107', '203.0.113.7'],
+  ['::203.0.113.7', '0:0:0:0::/64'],
+  ['1::ffff:203.0.113.7', '1:0:0:0::/64'],
+  ['0:0:0:0:1:ffff:cb00:7107', '0:0:0:0::/64'],
+  ['::ffff:0:203.0.113.7', '0:0:0:0::/64'],
+  ['1.2.3.4.5', 'unknown'],
+  ['x1.2.3.4', 'unknown'],
+  ['1.2.3.4x', 'unknown'],
+  ['1234.2.3.4', 'unknown'],
+])('formatCallerAddress() knows the IPv4 address in an IPv6 one: %s is %s', (address, expected) => {
+  expect(formatCallerAddress(address, 64)).toBe(expected)
+})
+
+test('readIpv6Groups() reads eight groups, or two of an IPv4 address', () => {
+  expect(readIpv6Groups('1:2::8')).toEqual([1, 2, 0, 0, 0, 0, 0, 8])
+  expect(readIpv6Groups('::ffff:1.2.3.4')).toEqual([0x102, 0x304])
+  expect(readIpv6Groups('0:1::ffff:1.2.3.4')).toEqual([0, 1, 0, 0, 0, 0xffff, 0x102, 0x304])
+  expect(['x', '1', '::1]', 'x::1', '::1x', 'x@[::1'].map(readIpv6Groups)).toEqual(Array(6).fill(undefined))
+  expect(['::A', '1:0:0:2:0:0:0:3'].map(formatIpv6)).toEqual(['::a', '1:0:0:2::3'])
 })

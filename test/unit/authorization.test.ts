@@ -71,3 +71,42 @@ test('readAuthorization() reads as much as servers take in a field, and finds mo
   expect(readAuthorization(field(8_190))).toEqual({ kind: 'value', value: 'x'.repeat(8_183) })
   expect(readAuthorization(field(8_191))).toEqual({ kind: 'ambiguous' })
 })
+
+test.each([
+  // A text with a colon in base64 is a name and a password, in whichever alphabet; its spare bits do not count.
+  ['Bearer YTpiYx', 'YTpiYw'],
+  ['Bearer YWI_OmNk', 'YWI/OmNk'],
+  ['Bearer Pz86Pz8_', 'ambiguous'],
+  ['Bearer YW9iYx', 'YW9iYx'],
+  ['Bearer Pz8-Pz8_', 'Pz8-Pz8_'],
+  ['Bearer a=b', 'a=b'],
+  [`Bearer a=${'b'.repeat(1_998)}`, `a=${'b'.repeat(1_998)}`],
+  [`Bearer ${'b'.repeat(2_001)}`, 'b'.repeat(2_001)],
+  [`Bearer a${'=a'.repeat(9)}`, `a${'=a'.repeat(9)}`],
+  // A token is one only if it begins so.
+  ['Bearer xeyJ.e30.c2lnc', 'xeyJ.e30.c2lnc'],
+  ['Bearer eyJh.e30', 'eyJh.e30'],
+  ['Bearer ey.e30.', 'ew.e30.'],
+  ['Bearer .eJx.e30.c2ln', 'eJw.e30.c2ln'],
+  ['Bearer eyJh.e30.-_-_', 'eyJh.e30.+/+/'],
+  ['Bearer ewph.e30.c2ln', 'ewph.e30.c2ln'],
+  // Only five parts are encrypted, by a header that says so; all of them count.
+  [`Bearer ${JWE}.AAAA.AAAA.AAAA.AAAA`, `${JWE}.AAAA.AAAA.AAAA.AAAA`],
+  [`Bearer ${JWE}.AAAA.AAAA.AAAA`, 'ambiguous'],
+  [`Bearer ${JWE}.AAAA.AAAA.AAAA.AAAA.AAAA`, 'ambiguous'],
+  ['Bearer eyJh.e30.AAAA.AAAA.AAAA', 'ambiguous'],
+  ['Bearer eyJh+abc.e30.c2ln', 'ambiguous'],
+  // Another scheme than Basic is another, and must be a word.
+  ['Xbasic a:b', 'a:b'],
+  ['Basicx a:b', 'a:b'],
+  ['xbasic', 'xbasic'],
+  ['xbearer', 'xbearer'],
+  ['x"y abc', 'ambiguous'],
+  ['"xy abc', 'ambiguous'],
+  ['xy" abc', 'ambiguous'],
+  [`Bearer a=${'b'.repeat(1_999)}`, 'ambiguous'],
+  [`Bearer a${'=a'.repeat(10)}`, 'ambiguous'],
+])('readAuthorization() reads %s as %s', (field, expected) => {
+  const reading = readAuthorization(field)
+  expect(reading.kind === 'value' ? reading.value : reading.kind).toBe(expected)
+})

@@ -1,5 +1,14 @@
 import { expect, test, vi } from 'vitest'
 import { parsePointer } from '../../src/core/model/identity-source.ts'
+import {
+  hasPlainBody,
+  readBody,
+  readBodyParameter,
+  readFormInJson,
+  readParsed,
+  readTypedJson,
+  readUpTo,
+} from '../../src/http/request/identity/body.ts'
 import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
 import { readPlace } from '../support/read-place.ts'
 
@@ -276,4 +285,182 @@ test('a body is copied once, whatever policies and rules read of it', async () =
   expect(found.map(({ kind }) => kind)).toEqual(['value', 'ambiguous', 'value'])
   expect(clone).toHaveBeenCalledTimes(1)
   expect(await request.json()).toEqual({ user: 'X', id: 7 })
+})
+
+test.each([
+  ['application/json', '=X'],
+  ['application/json; charset=utf8', '=X'],
+  ['application/json; CHARSET="UTF-8" ; a=b', '=X'],
+  ['application/json; charset=utf-8x', 'ambiguous'],
+  ['application/json; charset=latin1; a="=utf-8"', 'ambiguous'],
+  ['application/json; charset=x=utf-8', 'ambiguous'],
+])('readJson() of the type "%s": %s', async (type, expected) => {
+  expect(await read('{"id":"X"}', '/id', { 'Content-Type': type })).toBe(expected)
+})
+
+test.each([
+  ['{"id":1.5}', 'ambiguous'],
+  ['{"id":9007199254740993}', 'ambiguous'],
+  ['{"id":123456789012345}', '=123456789012345'],
+  ['{"id":-123456789012345}', '=-123456789012345'],
+  ['{"id":1234567890123456}', 'ambiguous'],
+  ['{"id":10}', '=10'],
+  ['{"id":false}', 'ambiguous'],
+  ['{"id":"\\ud83d\\ude00"}', '=\u{1f600}'],
+  ['{"id":[]}', 'ambiguous'],
+  ['{"a":["id","X"],"id":"Y"}', '=Y'],
+  ['{"a":{"id":1},"b":[{"id":2}],"id":"Y"}', '=Y'],
+  ['{"a":"id","id":"Y"}', '=Y'],
+  [`{"id":"X","a":[${'1,'.repeat(19_995)}1]}`, '=X'],
+  [`{"id":"X","a":"${','.repeat(20_000)}"}`, 'ambiguous'],
+])('readJson() reads %j as %s', async (body, expected) => {
+  expect(await read(body, '/id')).toBe(expected)
+})
+
+test.each([
+  ['{"0":{"id":"X"}}', '/0/id', '=X'],
+  ['[{"id":"X"},[{"id":"Y"}]]', '/1/0/id', '=Y'],
+  ['[[1,2],[3,4]]', '/1/0', '=3'],
+  ['{"a":[0,{"b":[1,"X"]}]}', '/a/1/b/1', '=X'],
+  ['{"a":{"b":1},"0":"X"}', '/a/0', 'none'],
+  ['[1,[2,3]]', '/1', 'ambiguous'],
+  ['[1,2]', '/01', 'none'],
+])('readJson() follows a pointer: %s by %s is %s', async (body, pointer, expected) => {
+  expect(await read(body, pointer)).toBe(expected)
+})
+
+test.each<[parsedBody: unknown, kind: 'form' | 'json', expected: string]>([
+  [{ id: 'X' }, 'form', '=X'],
+  [{ id: 'X' }, 'json', '=X'],
+  [{ id: 7 }, 'form', 'ambiguous'],
+  [{ id: 7 }, 'json', '=7'],
+  [{ id: 7.5 }, 'json', 'ambiguous'],
+  [{ id: Number.NaN }, 'json', 'ambiguous'],
+  [{ id: null }, 'form', 'ambiguous'],
+  [{ id: null }, 'json', 'none'],
+  [{ id: '' }, 'form', 'none'],
+  [{}, 'form', 'none'],
+  [{}, 'json', 'none'],
+  [['X'], 'json', 'none'],
+  ['id', 'form', 'ambiguous'],
+  [null, 'json', 'ambiguous'],
+  [undefined, 'form', 'ambiguous'],
+])('readParsed() of %j as %s: %s', (parsedBody, kind, expected) => {
+  const found = readParsed(parsedBody, ['id'], kind)
+  expect(found.kind === 'value' ? `=${found.value}` : found.kind).toBe(expected)
+})
+
+function post(type: string, body?: string) {
+  const headers = { 'Content-Type': type }
+  return new Request('https://gateway.example/', { method: 'POST', headers, ...(body !== undefined && { body }) })
+}
+
+test.each<[type: string, body: string | undefined, isPlain: boolean]>([
+  [FORM, 'a=b', true],
+  [JSON_TYPE, '{}', true],
+  ['application/x-json; charset=latin1', '{}', true],
+  ['text/plain', 'a=b', false],
+  ['multipart/form-data; boundary=x', 'x', false],
+  [FORM, undefined, false],
+  [JSON_TYPE, undefined, false],
+  [FORM, 'x'.repeat(8_192), true],
+  [FORM, 'x'.repeat(8_193), false],
+  [JSON_TYPE, 'x'.repeat(8_193), true],
+  [JSON_TYPE, 'x'.repeat(262_144), true],
+  [JSON_TYPE, 'x'.repeat(262_145), false],
+])('hasPlainBody() of the type "%s"', async (type, body, isPlain) => {
+  expect(await hasPlainBody(post(type, body))).toBe(isPlain)
+})
+
+test.each<[type: string, body: string | undefined, parameter: string, typed: string, inJson: string]>([
+  [FORM, 'id=X', '=X', 'none', '=X'],
+  [FORM, 'b=1', 'none', 'none', 'none'],
+  [JSON_TYPE, '{"id":"X"}', '=X', '=X', 'none'],
+  [JSON_TYPE, '{"id":"X","a":"&id=Y"}', 'ambiguous', '=X', 'none'],
+  ['text/plain', '{"id":"X"}', 'none', 'none', 'none'],
+  ['text/plain', '{"a":"&id=Y&"}', 'ambiguous', 'none', '=Y'],
+  ['text/plain', undefined, 'none', 'none', 'none'],
+  ['text/plain', 'x'.repeat(8_193), 'ambiguous', 'none', 'none'],
+])('of the type "%s", %j is read as a parameter, as typed JSON and as a form', async (type, body, ...expected) => {
+  const read = [readBodyParameter, readTypedJson, readFormInJson] as const
+  const [parameter, typed, inJson] = read
+  const found = [
+    await parameter(post(type, body), 'id'),
+    await typed(post(type, body), ['id']),
+    await inJson(post(type, body), 'id'),
+  ]
+  expect(found.map((one) => (one.kind === 'value' ? `=${one.value}` : one.kind))).toEqual(expected)
+})
+
+test.each([
+  ...['audio/ogg', 'font/woff2', 'image/svg+xml', 'text/html', 'video/mp4', 'application/ld+json', 'application/xml'],
+  ...['application/cbor', 'application/octet-stream', 'application/pdf', 'application/zip', 'application/gzip'],
+  ...['application/graphql', 'application/x-ndjson', 'application/protobuf', 'application/x-protobuf'],
+  ...['application/grpc', 'application/grpc+proto', ' text/plain ; charset=latin1', 'TEXT/PLAIN'],
+])('no API takes %s for a form', async (type) => {
+  expect(await readField('{}', { 'Content-Type': type })).toBe('none')
+})
+
+test.each([
+  ...['application/x', 'model/obj', 'text', 'xtext/plain', 'text/plain x', 'application/pdfx', 'x application/pdf'],
+  ...[
+    'text/plain; boundary=x',
+    'text/form',
+    'text/x-url',
+    'text/plain,text/html',
+    'text/plain; multipart',
+    'application/',
+  ],
+])('some API may take %s for a form', async (type) => {
+  expect(await readField('x', { 'Content-Type': type })).toBe('ambiguous')
+})
+
+test('readBody() reads a body again only for more than it has read', async () => {
+  const request = post(FORM, 'x'.repeat(9_000))
+  const clone = vi.spyOn(request, 'clone')
+  expect(await readBody(request, 100)).toBeUndefined()
+  expect(await readBody(request, 100)).toBeUndefined()
+  expect(await readBody(request)).toBeUndefined()
+  expect(await readBody(request, 9_000)).toBe('x'.repeat(9_000))
+  expect(await readBody(request, 8_999)).toBeUndefined()
+  expect(await readBody(request, 10_000)).toBe('x'.repeat(9_000))
+  const copied = clone.mock.calls.length
+  expect(copied).toBeLessThanOrEqual(3)
+})
+
+test('readBody() copies nothing of a body that says it is too long', async () => {
+  const headers = new Headers({ 'Content-Length': '101' })
+  const clone = vi.fn(() => new Request('https://gateway.example/', { method: 'POST', body: 'x' }))
+  const request = { method: 'POST', url: 'https://gateway.example/', headers, body: 'x', clone }
+  expect(await readBody(request, 100)).toBeUndefined()
+  expect(clone).not.toHaveBeenCalled()
+  expect(await readBody({ ...request }, 101)).toBe('x')
+  expect(clone.mock.calls).toEqual([[101]])
+})
+
+test('readBody() finds nothing in a body that breaks off', async () => {
+  const body = new ReadableStream({ pull: (controller) => controller.error(new Error('gone')) })
+  const clone = () => ({ body })
+  expect(
+    await readBody({ method: 'POST', url: 'https://gateway.example/', headers: new Headers(), body, clone }),
+  ).toBeUndefined()
+})
+
+test('readUpTo() reads letters across chunks, and keeps a byte order mark', async () => {
+  const bytes = new TextEncoder().encode('\ufeffé')
+  const stream = () =>
+    new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (const byte of bytes) controller.enqueue(Uint8Array.of(byte))
+        controller.close()
+      },
+    })
+  expect([await readUpTo(5, stream()), await readUpTo(4, stream()), await readUpTo(5, null)]).toEqual([
+    '\ufeffé',
+    undefined,
+    '',
+  ])
+  const broken = () => new Response(Uint8Array.of(0x61, 0xc3)).body
+  expect(await readUpTo(5, broken())).toBe('a\ufffd')
+  await expect(readUpTo(5, broken(), true)).rejects.toThrow(TypeError)
 })

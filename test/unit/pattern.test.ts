@@ -172,3 +172,97 @@ test('PatternRouter#matchSomeOf() finds what matches any path that begins so', (
     { numRuns: 2_000 },
   )
 })
+
+test.each<[patterns: readonly string[], prefix: string, found: readonly string[]]>([
+  [['/a/b', '/a.x/b', '/a.*'], '/a.x/b', ['/a.x/b']],
+  [['/a.*', '/b.*', '/ab'], '/a.', ['/a.*']],
+  [['/a.*', '/b.*', '/ab'], '/a', ['/a.*', '/ab']],
+  [['/a.*', '/b.*', '/a'], '/a.json/', ['/a.*']],
+  [['/a.*', '/b.*', '/a'], '/b/', ['/b.*']],
+  [['/a.*', '/b.*'], '/c', []],
+  [['/a.*', '/a'], '/a.json', ['/a.*']],
+  [['/a/*', '/a/:id', '/a/b', '/a'], '/a/b', ['/a/*', '/a/:id', '/a/b']],
+  [['/a/*', '/a/:id', '/a/b', '/a'], '/a/b/', ['/a/*', '/a/:id', '/a/b']],
+  [['/a/*', '/a/:id', '/a/b', '/a'], '/a/b/c', ['/a/*']],
+  [['/a/*', '/a/:id', '/a/b', '/a'], '/a/', ['/a/*', '/a/:id', '/a/b', '/a']],
+  [['/a/*', '/a/:id', '/a'], '/b/', []],
+  [['/a/*', '/a', '/'], '/', ['/a/*', '/a', '/']],
+  [['/a/b/c', '/*/b/c', '/:x/x/c'], '/a/b/', ['/a/b/c', '/*/b/c']],
+])('PatternRouter#matchSomeOf() of %j by the beginning %s: %j', (patterns, prefix, found) => {
+  for (const ignoresCase of [false, true]) {
+    const router = new PatternRouter<string>()
+    for (const text of patterns) router.add(parsePattern(text) ?? expect.unreachable(), text, ignoresCase)
+    expect(router.matchSomeOf('GET', prefix)).toEqual(found)
+    const upper = router.matchSomeOf('GET', prefix.toUpperCase())
+    if (ignoresCase) expect(upper).toEqual(found)
+  }
+})
+
+test('PatternRouter heeds case as each of its patterns says', () => {
+  const router = new PatternRouter<number>()
+  const add = (text: string, value: number, ignoresCase?: boolean) =>
+    router.add(parsePattern(text) ?? expect.unreachable(), value, ignoresCase)
+  add('GET /a/b', 1)
+  add('GET /a/b', 2, true)
+  add('POST /a/b', 3, true)
+  expect(['/a/b', '/A/B'].map((path) => router.match('GET', path))).toEqual([[1, 2], [2]])
+  expect(['/a/', '/A/'].map((path) => router.matchSomeOf('HEAD', path))).toEqual([[1, 2], [2]])
+  expect(['/a/', '/A/'].map((path) => router.matchSomeOf('PUT', path))).toEqual([[], []])
+})
+
+test.each([
+  ['/a$b', '/a$b', true],
+  ['/a(b)', '/a(b)', true],
+  ['/a|b', '/a', false],
+  ['/a.b', '/axb', false],
+  ['/a.b', '/a.b', true],
+  ['/a-b', '/a-b', true],
+  ['/a^b', '/a%5Eb', true],
+  ['/a/*/c', '/a/b/c', true],
+  ['/a/*/c', '/a//c', false],
+  ['/a/*/c', '/a/b/x/c', false],
+  ['/a/:id', '/a/', true],
+  ['/a/:id', '/a', false],
+  ['/a/:id', '/a/b/', true],
+  ['/a/:id', '/a/b/c', false],
+  ['/:id', '/', false],
+  ['/a/*', '/a', true],
+  ['/a/*', '/ab', false],
+  ['/a/*', '/a/b/c', true],
+  ['/a.*', '/a', true],
+  ['/a.*', '/a.', true],
+  ['/a.*', '/a.b.c', true],
+  ['/a.*', '/ab', false],
+  ['/a.*', '/a.b/c', false],
+  ['/a%3Ab', '/a:b', true],
+  ['/a%2Ab', '/a*b', true],
+  ['/%3Aid', '/x', false],
+])('PatternRouter#match() of the pattern %s and the path %s: %s', (pattern, path, isMatching) => {
+  const router = new PatternRouter<true>()
+  router.add(parsePattern(pattern) ?? expect.unreachable(), true)
+  expect(router.match('GET', path)).toEqual(isMatching ? [true] : [])
+})
+
+test.each([
+  ['/a.*', '/a.json', true],
+  ['/a.*', '/b.json', false],
+  ['/a.*', '/b', false],
+  ['/a.*', '/a', true],
+  ['/a.*', '/b.*', false],
+  ['/a.b.*', '/a.*', true],
+  ['/a', '/a/b', false],
+  ['/a', '/a/:id', true],
+  ['/a/:id', '/a/b/c', false],
+  ['/a/b', '/a/c', false],
+  ['/A/b', '/a/B', true],
+  ['/a/*', '/a', true],
+  ['/a/*/c', '/a/b/d', false],
+  ['/a/*/c', '/a/b/c', true],
+  ['GET /a', 'HEAD /a', true],
+  ['GET /a', 'POST /a', false],
+  ['* /a', 'POST /a', true],
+])('mayOverlap() of "%s" and "%s": %s', (one, other, expected) => {
+  const [first, second] = [one, other].map((text) => parsePattern(text) ?? expect.unreachable())
+  if (!first || !second) return expect.unreachable()
+  expect([mayOverlap(first, second), mayOverlap(second, first)]).toEqual([expected, expected])
+})

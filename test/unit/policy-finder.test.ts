@@ -259,3 +259,74 @@ test('PolicyFinder#find() folds the letters that some API folds', () => {
   }
   expect(found(finder, 'GET', '/caf%C3%A9')).toEqual([])
 })
+
+test('PolicyFinder knows the methods that patterns name', () => {
+  expect(createFinder({ all: undefined }).methods).toEqual([])
+  expect(createFinder({ all: '*' }).methods).toEqual([])
+  expect(createFinder({ get: 'GET /', post: 'POST /a, GET /b' }, 'PUT /').methods.toSorted()).toEqual([
+    'GET',
+    'HEAD',
+    'POST',
+    'PUT',
+  ])
+  expect(createFinder({ post: 'POST /' }).methods).toEqual(['POST'])
+})
+
+test('PolicyFinder#find() is certain where no pattern is', () => {
+  expect(find(createFinder({ all: undefined, other: undefined }), 'GET', '/a')).toMatchObject([
+    { policy: { name: 'all' }, route: undefined, isCertain: true },
+    { policy: { name: 'other' }, route: undefined, isCertain: true },
+  ])
+})
+
+test('PolicyFinder#find() of a request that may mean several methods', () => {
+  const finder = createFinder({ all: '*', put: 'PUT /a', both: 'PUT /a, POST /a', post: 'POST /a' }, 'POST /a')
+  const matches = finder.find({ meant: ['POST', 'PUT'], isCertain: false }, at('/a'))
+  expect(matches).toMatchObject([
+    { policy: { name: 'all' }, isCertain: true },
+    { policy: { name: 'both' }, isCertain: true },
+    { policy: { name: 'post' }, isCertain: false },
+    { policy: { name: 'put' }, isCertain: false },
+  ])
+  expect(finder.find({ meant: ['POST'], isCertain: true }, at('/a'))).toBe('exempt')
+  expect(finder.find({ meant: ['POST'], isCertain: false }, at('/a'))).not.toBe('exempt')
+})
+
+test.each([
+  ['/a/', '/a/:id', 'all'],
+  ['/a', '/a/:id', 'all'],
+  ['/a', '/a', 'exempt'],
+  ['/a/', '/a', 'exempt'],
+  ['/a/', '/a/*', 'exempt'],
+  ['/a/b/', '/a/:id', 'exempt'],
+  ['/a;x', '/a;x', 'all'],
+])('PolicyFinder#find() of %s with the exemption %s: %s', (path, exempt, expected) => {
+  const matches = find(createFinder({ all: undefined }, exempt), 'GET', path)
+  const names = typeof matches === 'string' ? matches : matches.map(({ policy }) => policy.name).join()
+  expect(names).toBe(expected)
+})
+
+test.each<[table: object, isEvaded: boolean]>([
+  [{ match: '/a/b' }, true],
+  [{ match: '/a/b', mode: 'shadow' }, false],
+  [{ match: '/x/b' }, false],
+  [{ match: '/a/b', priority: 'critical' }, false],
+  [{ match: '/a/b', priority: 'sheddable' }, true],
+  [{ match: '/a/*' }, false],
+  [{ match: '/a/*', by: 'route' }, false],
+  [{ match: '/a/b, /a/*', by: 'route' }, true],
+  [{ match: '/a/b, /a/*', by: 'ip' }, false],
+])('an ambiguous path may evade the policy %j: %s', (table, isEvaded) => {
+  const finder = finderFor([{ name: 'own', ...table }, { name: 'all' }])
+  expect(find(finder, 'GET', '/a/x;b') === 'ambiguous').toBe(false)
+  expect(find(finder, 'GET', '/a/;b') === 'ambiguous').toBe(isEvaded)
+})
+
+test('an ambiguous path evades policies that count everything by its route', () => {
+  const createBy = (by: string, mode = 'enforce') => finderFor([{ name: 'own', by, mode }], { RATE_LIMITS: 'off' })
+  expect(find(createBy('route'), 'GET', '/a;b')).toBe('ambiguous')
+  expect(find(createBy('ip+route'), 'GET', '/a;b')).toBe('ambiguous')
+  expect(find(createBy('ip'), 'GET', '/a;b')).not.toBe('ambiguous')
+  expect(find(createBy('route', 'shadow'), 'GET', '/a;b')).not.toBe('ambiguous')
+  expect(find(createBy('route'), 'GET', '/a')).not.toBe('ambiguous')
+})

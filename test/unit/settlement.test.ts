@@ -1,6 +1,8 @@
 /** What is charged when a response tells, does not tell, or goes on. */
 import { describe, expect, test } from 'vitest'
-import { Engine } from '../../src/core/engine/engine.ts'
+import { isChargedLater } from '../../src/core/algorithms/decide.ts'
+import { Engine, type EngineDecision } from '../../src/core/engine/engine.ts'
+import type { RequestCharge } from '../../src/core/model/charge.ts'
 import {
   type CostTerm,
   createReading,
@@ -8,9 +10,12 @@ import {
   type ReadCost,
   type UntoldReason,
 } from '../../src/core/model/cost.ts'
+import type { RequestPolicy, ResponseHead } from '../../src/core/model/policy.ts'
 import type { Adjustment } from '../../src/core/model/store.ts'
+import type { ReportedLimit } from '../../src/core/model/verdict.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
+import { createDigestCharge } from '../../src/http/request/charge-builder.ts'
 import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
 import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
@@ -34,9 +39,10 @@ class CountingStore extends MemoryStore {
 }
 
 /** Admits a request of one policy. @returns its settlement, and what is charged after it was admitted */
-async function admit(policy: object) {
+async function admit(policy: object, ...others: readonly object[]) {
   const common = { name: 'own', limits: '100000/1d', algorithm: 'quota', cost: 10 }
-  const env = { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: 'off', POLICIES: [{ ...common, ...policy }] }
+  const policies = [policy, ...others].map((one) => ({ ...common, ...one }))
+  const env = { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: 'off', POLICIES: policies }
   const config = loadConfig(env)
   const store = new CountingStore(now)
   const lines: unknown[] = []
@@ -176,4 +182,137 @@ test.each<[policy: object, isAborted: boolean]>([
   [{ on_disconnect: 'abort' }, true],
 ])('a client that leaves with %j', async (policy, isAborted) => {
   expect((await admit({ actual_cost: TWO, untold: 1, ...policy })).settlement.isAborted).toBe(isAborted)
+})
+
+test('settlement knows which terms are read, and leaves the client its response unless all policies let go', async () => {
+  const [abort, untold] = [{ on_disconnect: 'abort' }, 'bytes/4']
+  const { settlement } = await admit(
+    { actual_cost: TWO, untold, ...abort },
+    { name: 'sums', actual_cost: { ms: 0.5 } },
+    { name: 'fails', counts: 'failures', actual_cost: 'header:x-cost', untold: 1 },
+    { name: 'plain' },
+  )
+  expect(settlement.isAborted).toBe(false)
+  const [every, some] = [settlement.terms, settlement.readHead(HEAD, undefined)?.terms ?? []]
+  const list = (terms: readonly CostTerm[]) =>
+    terms.map((term) => [term.kind, 'name' in term ? term.name : '', term.weight])
+  const first = [
+    ['json', '/in', 1],
+    ['json', '/out', 4],
+    ['bytes', '', 0.25],
+    ['ms', '', 0.5],
+  ]
+  expect(list(every)).toEqual([...first, ['header', 'x-cost', 1]])
+  expect(list(some)).toEqual(first)
+  // One term in JSON suffices.
+  const headers = new Headers()
+  settlement.prepare(headers, 'GET')
+  expect(headers.get('Accept-Encoding')).toBe('identity')
+})
+
+test.each<[what: string, read: ReadCost, units: number]>([
+  ['it was not told', () => createUntold('left'), 10],
+  ['two more were told', (term) => createReading(term.kind === 'bytes:request' ? 2 : 0), 4 * 7 + 12],
+  ['others were told', (term) => (term.kind === 'bytes' ? createReading(100) : createUntold('left')), 100],
+])('a request body that was read here is added where %s', async (_, read, units) => {
+  const { settlement, changes } = await admit({ actual_cost: { bytes: 1, 'bytes:request': 4 } })
+  settlement.requestBytes = 8
+  await settlement.readHead(HEAD, undefined)?.settle(read)
+  const difference = units - 10
+  expect(changes).toEqual(difference === 0 ? [] : [['record', difference]])
+})
+
+test('a request whose measure is unknown costs what was estimated', async () => {
+  const { settlement, changes, untold } = await admit({ actual_cost: TWO, untold: 'bytes/4' })
+  await settlement.readHead(HEAD, undefined)?.settle(readCounts({}))
+  expect([changes, untold]).toEqual([[], [['own', 'no_member']]])
+})
+
+/** Makes the settlement of charges of policies that were admitted elsewhere, with 50 units that remain of each. */
+function settle(policies: readonly object[], change: Partial<RequestPolicy> = {}) {
+  const common = { limits: '50/1m', by: 'ip' }
+  const env = {
+    UPSTREAM_URL: 'https://api.example.com',
+    RATE_LIMITS: 'off',
+    POLICIES: policies.map((one, at) => ({ ...common, name: `p${at}`, ...one })),
+  }
+  const loaded = loadConfig(env).policies.map((policy) => ({ ...policy, ...change }))
+  const charges: RequestCharge[] = loaded.map((policy) => ({
+    ...createDigestCharge(policy, 'digest', 'prefix'),
+    ...(isChargedLater(policy) && { counts: 'failures' }),
+  }))
+  const limits = loaded.map((policy) => ({ policy, remaining: 5 }) as ReportedLimit)
+  const recorded: (readonly [policy: string, units: number])[] = []
+  const engine: Pick<Engine, 'record'> = {
+    record: async (more) => {
+      for (const { key, cost } of more) recorded.push([key, cost])
+    },
+  }
+  const decision = { nowMs: 1, chargedIn: new MemoryStore(now) } as unknown as EngineDecision
+  const settlement = createSettlement(charges, limits, { engine, decision, context: callContext(), log() {} })
+  return { settlement, recorded }
+}
+
+test('createSettlement() has nothing to settle where no policy awaits the response', () => {
+  expect(settle([{}, { cost: 3 }]).settlement).toBeUndefined()
+  expect(settle([{}, { counts: 'failures' }]).settlement).toBeDefined()
+})
+
+test.each<[counts: string, status: number, isCounted: boolean]>([
+  ['failures', 401, true],
+  ['failures', 200, false],
+  ['successes', 401, false],
+  ['successes', 200, true],
+  ['responses', 200, true],
+  ['responses', 401, true],
+])('with counts = "%s", a response of %i is counted: %s', async (counts, status, isCounted) => {
+  const failures = counts === 'responses' ? {} : { failures: '401' }
+  const { settlement, recorded } = settle([{ counts, cost: 4, ...failures }])
+  const cost = settlement?.readHead({ ...HEAD, status }, undefined)
+  if (!isCounted) return expect(cost).toBeUndefined()
+  expect(cost?.limits.map(({ remaining }) => remaining)).toEqual([1])
+  await cost?.settle(readCounts({}))
+  expect(recorded).toEqual([['prefix:p0:w:{digest}', 4]])
+})
+
+test('a function of the application tells failures, by the head and by its own argument', () => {
+  const failures = (head: ResponseHead, context: unknown) => head === HEAD && context === 'mine'
+  const { settlement } = settle([{ counts: 'failures' }], { failures })
+  expect(settlement?.readHead(HEAD, 'mine')).toBeDefined()
+  expect(settlement?.readHead(HEAD, 'other')).toBeUndefined()
+  expect(settlement?.readHead({ ...HEAD }, 'mine')).toBeUndefined()
+})
+
+test('the limits of a response show what it is charged by its head alone', () => {
+  const policies = [
+    {},
+    { counts: 'responses', cost: 7 },
+    { counts: 'responses', cost: 2, actual_cost: TWO, untold: 1 },
+    { counts: 'failures', failures: '500' },
+    { counts: 'responses', cost: 3 },
+  ]
+  const cost = settle(policies).settlement?.readHead(HEAD, undefined)
+  expect(cost?.limits.map(({ remaining }) => remaining)).toEqual([5, 0, 5, 5, 2])
+})
+
+test('a response that has not told enough is settled without anybody who watches', async () => {
+  const { settlement, recorded } = settle([{ counts: 'responses', actual_cost: TWO, untold: 9 }])
+  await settlement?.readHead(HEAD, undefined)?.settle(readCounts({}))
+  expect(recorded).toEqual([['prefix:p0:w:{digest}', 9]])
+})
+
+test.each([
+  [undefined, undefined],
+  ['text/html; level=1', 'text/html; level=1'],
+  ['a/b ;  Charset =\tx , c/d;CHARSET="a;b,c";q=1', 'a/b , c/d;q=1'],
+  ['a/b;charset=', 'a/b'],
+])('settlement asks for %j as %j', async (accept, requested) => {
+  const { settlement } = await admit({ actual_cost: TWO, untold: 1 })
+  for (const method of ['GET', 'HEAD', 'POST']) {
+    const headers = new Headers({ ...(accept && { Accept: accept }), 'If-None-Match': '*', 'If-Modified-Since': 'x' })
+    settlement.prepare(headers, method)
+    expect(headers.get('Accept') ?? undefined).toBe(requested)
+    const isKept = method === 'POST'
+    expect([headers.has('If-None-Match'), headers.has('If-Modified-Since')]).toEqual([isKept, isKept])
+  }
 })

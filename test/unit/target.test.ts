@@ -119,3 +119,51 @@ test('createPathReader() takes what the API keeps as data for no sign', () => {
   expect(read('/%2F%5C%25%3F%23;', all).ambiguity).toBeUndefined()
   for (const path of ['/a%00', '/a//b', '/a%E9']) expect(read(path, all).ambiguity, path).toBeDefined()
 })
+
+const NONE_GOES_UP = { mayGoUp: false }
+
+test.each<[pathname: string, path: object]>([
+  ['/', { canonical: '/', withSlash: '/', ambiguity: undefined }],
+  ['//', { canonical: '/', withSlash: '/', ambiguity: { ...NONE_GOES_UP, prefix: '/', decoded: '/' } }],
+  ['/a/', { canonical: '/a', withSlash: '/a/', ambiguity: undefined }],
+  ['//a/', { canonical: '/a', withSlash: '/a/', ambiguity: { ...NONE_GOES_UP, prefix: '/', decoded: '/a' } }],
+  [
+    '/a/b//c',
+    { canonical: '/a/b/c', withSlash: '/a/b/c', ambiguity: { ...NONE_GOES_UP, prefix: '/a/b/', decoded: '/a/b/c' } },
+  ],
+  ['/%C3%A9', { canonical: '/%C3%A9', withSlash: '/%C3%A9', ambiguity: undefined }],
+  ['/a/x%E9', { ambiguity: { ...NONE_GOES_UP, prefix: '/a/x', decoded: '/a/x\xe9' } }],
+  ['/a;b//c', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a;b/c' } }],
+  ['/a//b;c', { ambiguity: { ...NONE_GOES_UP, prefix: '/a/', decoded: '/a/b;c' } }],
+  ['/a/.;b', { ambiguity: { ...NONE_GOES_UP, prefix: '/a/', decoded: '/a/.;b' } }],
+  ['/a.;b', { ambiguity: { ...NONE_GOES_UP, prefix: '/a.', decoded: '/a.;b' } }],
+  ['/a%2Fb', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a/b' } }],
+  ['/a%00b', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a\0b' } }],
+  ['/a%7Fb', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a\x7fb' } }],
+  ['/a%20b', { ambiguity: undefined }],
+  ['/a%20', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a ' } }],
+  ['/a%20/', { canonical: '/a%20', ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a ' } }],
+  ['/a%20.', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a .' } }],
+  ['/a%20%3Fb', { ambiguity: { ...NONE_GOES_UP, prefix: '/a', decoded: '/a ?b' } }],
+  ['/a%252525', { ambiguity: { prefix: '/a', decoded: '/a%', ...NONE_GOES_UP } }],
+  ['/%2e%2e%2fb', { ambiguity: { prefix: '/', mayGoUp: true, decoded: '/../b' } }],
+  ['/a%25252525', { ambiguity: { prefix: '/', mayGoUp: true, decoded: '/a%25' } }],
+  ['/%C0%AE', { ambiguity: { prefix: '/', mayGoUp: true, decoded: '/\xc0\xae' } }],
+  ['/..;a', { ambiguity: { prefix: '/', mayGoUp: true, decoded: '/..;a' } }],
+  ['/%20.%09.', { ambiguity: { prefix: '/', mayGoUp: true, decoded: '/ .\t.' } }],
+])('createPathReader() reads %s', (pathname, path) => expect(readPath(pathname)).toMatchObject(path))
+
+test.each<[url: string, expected: string]>([
+  [`https://a.example/${'x'.repeat(982)}`, 'read'],
+  [`https://a.example/${'x'.repeat(4_499)}`, 'read'],
+  [`https://a.example/${'x'.repeat(4_500)}`, 'too-long'],
+  [`https://a.example/${'x'.repeat(4_499)}?${'y'.repeat(3_672)}`, 'read'],
+  [`https://a.example/${'x'.repeat(4_499)}?${'y'.repeat(3_673)}`, 'too-long'],
+  [`https://a.example/${'x'.repeat(4_500)}?y`, 'too-long'],
+  [`https://a.example/?${'&'.repeat(999)}`, 'read'],
+  [`https://a.example/?${'&'.repeat(1_000)}`, 'too-long'],
+  [`https://a.example/${'&'.repeat(1_000)}?`, 'read'],
+])('createTargetReader() reads no longer URL than servers do', (url, expected) => {
+  const target = createTargetReader(readPath)(url)
+  expect(typeof target === 'string' ? target : 'read').toBe(expected)
+})
