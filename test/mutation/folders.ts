@@ -23,7 +23,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{cluster,shards}.test.ts',
   ],
   'core/engine/refusals': [
-    'test/unit/{hot-refusals,identity-memory,refusal-cache,status-cache}.test.ts',
+    'test/unit/{hot-refusals,identity-memory,refusal-cache,refusal-memory,status-cache}.test.ts',
     'test/property/{refusals,shedding}.test.ts',
   ],
   'core/engine/stages': [
@@ -46,7 +46,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{library,penalties,slots,statistics,window-log,windows}.test.ts',
   ],
   'core/store/redis': [
-    'test/unit/{redis-store,script}.test.ts',
+    'test/unit/{redis-store,script,tcp-clients}.test.ts',
     'test/contract/*.test.ts',
     'test/fuzz/{hostile-servers,replies}.test.ts',
     'test/integration/counters.test.ts',
