@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { type MirrorCount, withMirror } from '../../src/core/engine/stages/mirror.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
+import type { CallContext } from '../../src/core/runtime/call-context.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { createCharge, storeWith, take } from '../support/charges.ts'
@@ -141,7 +142,7 @@ const MIRROR_MS = 700
 function scripted(decision: Partial<Decision>, answer: Partial<Decision> | Error = {}) {
   const clock = { now: 1_000 }
   const calls: unknown[] = []
-  const asked: { request: DecisionRequest; context: unknown }[] = []
+  const asked: { request: DecisionRequest; context: CallContext | undefined }[] = []
   const ofStore: unknown[] = []
   const whole: Decision = { granted: 1, nowMs: STORE_MS, usage: [[ROOM]], ...decision }
   const note =
@@ -230,7 +231,7 @@ test('withMirror() asks the mirror about a refusal as a peek, for the permits wi
     expect(counted).toEqual(granted > 0 ? ['decisions', 'refusedByPrimaryOnly'] : ['decisions'])
     // The deadlines of the request end with its response.
     expect(asked[0]?.context).toMatchObject({ waitUntil: expect.any(Function), deadlines: expect.any(Object) })
-    expect((asked[0]?.context as typeof context).deadlines).not.toBe(context.deadlines)
+    expect(asked[0]?.context?.deadlines).not.toBe(context.deadlines)
   }
 })
 
@@ -241,7 +242,7 @@ test('withMirror() lets work of the mirror continue after the response, and goes
     await alongside.decide(take([charge]), context)
     expect(background).toHaveLength(1)
     const work = Promise.resolve()
-    ;(asked[0]?.context as typeof context).waitUntil(work)
+    asked[0]?.context?.waitUntil(work)
     expect(background[1]).toBe(work)
     await alongside.decide(take([charge]))
     expect(asked[1]?.context).toBeUndefined()

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { joinBackends } from '../../src/core/engine/join-backends.ts'
+import { joinBackends, joinCounters } from '../../src/core/engine/join-backends.ts'
 import { type Circuit, type Shard, StoreError, type StorePlace } from '../../src/core/model/store.ts'
 import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
 import { OPEN_REPORT_MS } from '../../src/gateway/app/open-responses.ts'
@@ -148,17 +148,15 @@ test('joinBackends() keeps documents in the first database, and reads them in ea
   expect(() => joinBackends([], { timeoutMs: 1_000 })).toThrow('a backend of no shards')
 })
 
-test('joinBackends() adds statistics where their source is counted next, and sums up what each has counted', async () => {
-  const shards = [a, { ...b, state: 'leaving' as const }].map((shard) => ({
-    ...shard,
-    backend: openMemoryBackend(() => 0),
-  }))
+test('joinCounters() adds statistics where their source is counted next, and sums up what each has counted', async () => {
   const options = { keyPrefix: 'test', timeoutMs: 1_000 }
-  const joined = await joinBackends(shards, { timeoutMs: 1_000 }).counters(options)
-  const [first, second] = (await Promise.all(shards.map(({ backend }) => backend.counters(options)))) as [
-    typeof joined,
-    typeof joined,
+  const memory = () => openMemoryBackend(() => 0).counters(options)
+  const [first, second] = [await memory(), await memory()]
+  const shards = [
+    { ...a, counters: first },
+    { ...b, state: 'leaving' as const, counters: second },
   ]
+  const joined = joinCounters(shards)
   const flush = (source: string, startMs: number, count: number) => ({
     source,
     number: 1,
