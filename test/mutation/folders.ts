@@ -15,7 +15,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{failures,library,local-share,statistics}.test.ts',
   ],
   'core/engine/leases': [
-    'test/unit/{engine,lease-account,lease-clock,lease-size,leased-decision,leases}.test.ts',
+    'test/unit/{engine,lease-account,lease-clock,lease-size,leased-decision,leases,leasing}.test.ts',
     'test/property/{leased-decisions,leases,shared-calls}.test.ts',
   ],
   'core/engine/places': [
