@@ -114,6 +114,34 @@ test('Leases take more while there are permits left, which decide meanwhile', as
   expect(requested).toHaveLength(1)
 })
 
+test('LeasedDecision: one call takes more of all charges that are short while others decide', async () => {
+  for (const isSplit of [false, true]) {
+    const { requested, server, decide, hurry } = subject({ isSplit })
+    const charges = [createMany(), createMany()]
+    await hurry(charges, 300)
+    requested.length = 0
+    server.isSilent = true
+    for (let i = 0; i < 100 && requested.length === 0; i++)
+      expect(await decide(...charges)).toMatchObject({ granted: 1 })
+    expect(requested.map((one) => [one.action, one.charges.map(({ key }) => key)])).toEqual(
+      (isSplit ? charges.map((charge) => [charge]) : [charges]).map((group) => [
+        'take-up-to',
+        group.map(({ key }) => key),
+      ]),
+    )
+  }
+})
+
+test('Leases are no part of what is decided', async () => {
+  const { decide, clock, background } = subject()
+  const charge = createMany()
+  for (let i = 0; i < 300; i++) {
+    expect(Object.keys(await decide(charge)).toSorted()).toEqual(['granted', 'nowMs', 'usage'])
+    await Promise.all(background)
+    clock.now++
+  }
+})
+
 test('Leases tell of each limit how it stands, whatever has decided', async () => {
   for (const count of [1, 2, 3]) {
     const { clock, decide, hurry, requested } = subject()
@@ -219,9 +247,10 @@ test('LeasedDecision: over a store that is split, permits of each charge come by
 })
 
 test('LeasedDecision: what one charge refuses uses no permits of the others', async () => {
-  const { memory, leases, decide, hurry, requested } = subject()
+  const { memory, leases, decide, hurry, requested, avoided } = subject()
   const [many, few] = [createMany(), createMany(50)]
   await hurry([many, few], 50)
+  const spared = avoided.filter(([by]) => by === 'leases').length
   const peek = async (charge: StoreCharge) => {
     const { usage } = await memory.decide(take([charge], { action: 'peek' }))
     return usage[0]?.[0]?.remaining
@@ -232,6 +261,7 @@ test('LeasedDecision: what one charge refuses uses no permits of the others', as
   expect(await peek(many)).toBe(before)
   expect(await peek(few)).toBe(0)
   expect(requested.length).toBeLessThanOrEqual(1)
+  expect(avoided.filter(([by]) => by === 'leases')).toHaveLength(spared)
   // The refusing charge alone is reported with a wait.
   const { usage } = await leases.decide(take([many, few]), callContext())
   expect(usage.map((limits) => limits.some(({ retryAfterMs }) => retryAfterMs > 0))).toEqual([false, true])
