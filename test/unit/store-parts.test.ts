@@ -160,9 +160,9 @@ test('updateDocument() waits longer after each conflict, up to five seconds', as
   const random = vi.spyOn(Math, 'random').mockReturnValue(0.5)
   const timeouts = vi.spyOn(globalThis, 'setTimeout')
   onTestFinished(() => {
-    vi.useRealTimers()
-    random.mockRestore()
     timeouts.mockRestore()
+    random.mockRestore()
+    vi.useRealTimers()
   })
   const documents = new MemoryDocuments(() => 0)
   const change = { text: '{}', actor: '', comment: '' }
