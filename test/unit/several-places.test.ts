@@ -549,3 +549,33 @@ test('findShard() moves only what a new database takes', () => {
   const twins = [{ name: 'a' }, { name: 'a' }]
   expect(findShard('any', twins)).toBe(twins[0])
 })
+
+test('a decision over several places that is refused while it charges goes no further, and may be granted soon', async () => {
+  const [first, second] = [...createChargesIn('a', 1), ...createChargesIn('b', 1)] as [StoreCharge, StoreCharge]
+  const memory = new MemoryStore(() => 0)
+  const calls: string[] = []
+  let isTaken = true
+  const store = storeWith({
+    async decide(request) {
+      // When both have been asked, others take what the first one had.
+      if (calls.length === 2 && isTaken) await memory.decide(take([first], { action: 'record', permits: 9 }))
+      calls.push(`${request.action} ${request.charges[0]?.key === first.key ? 'first' : 'second'}`)
+      return memory.decide(request)
+    },
+    settle: (differences, atMs) => memory.settle(differences, atMs),
+  })
+  // The first one has less, so it is charged before.
+  await memory.decide(take([first], { action: 'record', permits: 8 }))
+  const shards = withShards(
+    PLACES.map((place) => ({ ...place, store })),
+    { timeoutMs: 1_000 },
+  )
+  expect(await shards.decide(take([first, second]))).toMatchObject({ granted: 0, isProvisional: true })
+  expect(calls).toEqual(['peek first', 'peek second', 'take first'])
+  // Where it is refused before it charges, only time helps.
+  expect(Object.keys(await shards.decide(take([first, second])))).not.toContain('isProvisional')
+  isTaken = false
+  await memory.delete([first.key])
+  const granted = await shards.decide(take([first, second]))
+  expect([granted.granted, 'isProvisional' in granted]).toEqual([1, false])
+})
