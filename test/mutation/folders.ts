@@ -23,7 +23,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{cluster,shards}.test.ts',
   ],
   'core/engine/refusals': [
-    'test/unit/{hot-refusals,identity-memory,refusal-cache,refusal-memory,status-cache}.test.ts',
+    'test/unit/{early-refusals,hot-refusals,identity-memory,refusal-cache,refusal-memory,status-cache}.test.ts',
     'test/property/{refusals,shedding}.test.ts',
   ],
   'core/engine/stages': [
