@@ -100,6 +100,12 @@ const SURVIVORS: readonly Survivor[] = [
     reason: 'a search that begins earlier finds the same',
   },
   {
+    file: 'src/core/engine/leases/lease-call.ts',
+    line: 'if (permits > 0 && !isEnded) account.add(lease)',
+    replacement: 'permits >= 0',
+    reason: 'an empty lease gives no permit, and the next request drops it',
+  },
+  {
     file: 'src/core/engine/leases/leasing.ts',
     line: `const name = (charge.cost === 1 ? '' : \`/\${charge.cost} \`) + formatStatusName(charge)`,
     replacement: 'false',

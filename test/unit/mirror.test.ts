@@ -142,7 +142,7 @@ const MIRROR_MS = 700
 function scripted(decision: Partial<Decision>, answer: Partial<Decision> | Error = {}) {
   const clock = { now: 1_000 }
   const calls: unknown[] = []
-  const asked: { request: DecisionRequest; context: CallContext | undefined }[] = []
+  const received: { request: DecisionRequest; context: CallContext | undefined }[] = []
   const ofStore: unknown[] = []
   const whole: Decision = { granted: 1, nowMs: STORE_MS, usage: [[ROOM]], ...decision }
   const note =
@@ -155,7 +155,7 @@ function scripted(decision: Partial<Decision>, answer: Partial<Decision> | Error
   const mirror = storeWith({
     ...noting(calls),
     async decide(request, context) {
-      asked.push({ request, context })
+      received.push({ request, context })
       if (answer instanceof Error) throw answer
       return { granted: 1, nowMs: MIRROR_MS, usage: [[ROOM]], ...answer }
     },
@@ -175,8 +175,8 @@ function scripted(decision: Partial<Decision>, answer: Partial<Decision> | Error
     expect(await alongside.decide(request, context)).toBe(whole)
     await Promise.all(background)
   }
-  const sent = () => asked.map(({ request }) => request)
-  return { alongside, clock, calls, asked, sent, ofStore, counted, lines, background, context, decide }
+  const sent = () => received.map(({ request }) => request)
+  return { alongside, clock, calls, received, sent, ofStore, counted, lines, background, context, decide }
 }
 
 test('withMirror() records what was granted, with its lease if it has one, and asks the mirror about nothing else', async () => {
@@ -225,27 +225,27 @@ test('withMirror() asks the mirror about a refusal as a peek, for the permits wi
     ['take', 3, 1],
     ['take-up-to', 1, 0],
   ] as const) {
-    const { decide, asked, sent, counted, context } = scripted({ granted: 0, usage: [[FULL]] }, { granted })
+    const { decide, received, sent, counted, context } = scripted({ granted: 0, usage: [[FULL]] }, { granted })
     await decide(take([charge], { action, permits: 3 }))
     expect(sent()).toStrictEqual([{ action: 'peek', permits, charges: [charge] }])
     expect(counted).toEqual(granted > 0 ? ['decisions', 'refusedByPrimaryOnly'] : ['decisions'])
     // The deadlines of the request end with its response.
-    expect(asked[0]?.context).toMatchObject({ waitUntil: expect.any(Function), deadlines: expect.any(Object) })
-    expect(asked[0]?.context?.deadlines).not.toBe(context.deadlines)
+    expect(received[0]?.context).toMatchObject({ waitUntil: expect.any(Function), deadlines: expect.any(Object) })
+    expect(received[0]?.context?.deadlines).not.toBe(context.deadlines)
   }
 })
 
 test('withMirror() lets work of the mirror continue after the response, and goes without a context', async () => {
   const charge = createCharge('sliding-window', HOUR)
   for (const granted of [0, 1]) {
-    const { alongside, asked, background, context } = scripted({ granted, usage: [[granted > 0 ? ROOM : FULL]] })
+    const { alongside, received, background, context } = scripted({ granted, usage: [[granted > 0 ? ROOM : FULL]] })
     await alongside.decide(take([charge]), context)
     expect(background).toHaveLength(1)
     const work = Promise.resolve()
-    asked[0]?.context?.waitUntil(work)
+    received[0]?.context?.waitUntil(work)
     expect(background[1]).toBe(work)
     await alongside.decide(take([charge]))
-    expect(asked[1]?.context).toBeUndefined()
+    expect(received[1]?.context).toBeUndefined()
     expect(background).toHaveLength(2)
   }
 })

@@ -546,8 +546,8 @@ test('findShard() moves only what a new database takes', () => {
   }
   for (const name of ['a', 'b', 'c']) expect(counts.get(name)).toBeGreaterThan(40)
   // Of two of one name, the first.
-  const twins = [{ name: 'a' }, { name: 'a' }]
-  expect(findShard('any', twins)).toBe(twins[0])
+  const namesakes = [{ name: 'a' }, { name: 'a' }]
+  expect(findShard('any', namesakes)).toBe(namesakes[0])
 })
 
 test('a decision over several places that is refused while it charges goes no further, and may be granted soon', async () => {

@@ -272,6 +272,9 @@ test('ExpiringStates forgets a state when its time is over, and the oldest beyon
   states.write('c', 8, -1)
   states.delete('none')
   expect(states.size).toBe(0)
+  // What has no time is over at once.
+  states.write('c', 7)
+  expect([states.read('c'), states.size]).toEqual([undefined, 0])
   states.write('d', 9, 5)
   states.delete('d')
   expect([states.read('d'), states.size, states.use.decisions]).toEqual([undefined, 0, 4])
