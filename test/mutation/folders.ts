@@ -15,7 +15,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{failures,library,local-share,statistics}.test.ts',
   ],
   'core/engine/leases': [
-    'test/unit/{engine,lease-account,lease-clock,lease-size,leased-decision,leases}.test.ts',
+    'test/unit/{engine,lease-account,lease-clock,lease-size,leased-decision,leases,leasing}.test.ts',
     'test/property/{leased-decisions,leases,shared-calls}.test.ts',
   ],
   'core/engine/places': [
@@ -23,7 +23,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{cluster,shards}.test.ts',
   ],
   'core/engine/refusals': [
-    'test/unit/{hot-refusals,identity-memory,refusal-cache,status-cache}.test.ts',
+    'test/unit/{early-refusals,hot-refusals,identity-memory,refusal-cache,refusal-memory,status-cache}.test.ts',
     'test/property/{refusals,shedding}.test.ts',
   ],
   'core/engine/stages': [
@@ -31,7 +31,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/mirror.test.ts',
   ],
   'core/store': [
-    'test/unit/{live-rules-engine,memory-tables,open-rules,several-places}.test.ts',
+    'test/unit/{live-rules-engine,memory-tables,open-rules,several-places,store-parts}.test.ts',
     'test/unit/statistics/{read-statistics,recent,recorder}.test.ts',
     'test/contract/{counters,documents}.test.ts',
     'test/property/{copied-documents,location-copy,sketches,statistics}.test.ts',
@@ -41,12 +41,12 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     'test/property/{object-alarm,object-clock,objects,slots,windows}.test.ts',
   ],
   'core/store/memory': [
-    'test/unit/{calendar,memory-store,memory-tables,refusal-cache}.test.ts',
+    'test/unit/{calendar,memory-store,memory-tables,refusal-cache,store-parts}.test.ts',
     'test/library/{limiter,sliding-window-counter}.test.ts',
     'test/property/{library,penalties,slots,statistics,window-log,windows}.test.ts',
   ],
   'core/store/redis': [
-    'test/unit/{redis-store,script}.test.ts',
+    'test/unit/{redis-calls,redis-store,script,tcp-clients}.test.ts',
     'test/contract/*.test.ts',
     'test/fuzz/{hostile-servers,replies}.test.ts',
     'test/integration/counters.test.ts',

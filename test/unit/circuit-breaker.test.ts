@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { CircuitBreaker, withBreaker } from '../../src/core/engine/stages/circuit-breaker.ts'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { createCharge, take } from '../support/charges.ts'
@@ -224,4 +225,22 @@ test('withBreaker() gives slots back and corrects charges while the circuit is o
   await collectFailures(store, 6)
   await Promise.all([store.release([RULE]), store.renew([RULE]), store.settle([], 0), store.ping()])
   expect(breaker.circuit).toBe('open')
+})
+
+test('CircuitBreaker#halfOpen() lets the next call find out whether the store is back, if none was made', () => {
+  const { breaker, call, fail } = subject()
+  breaker.halfOpen()
+  expect(breaker.circuit).toBe('closed')
+  fail(5)
+  expect([breaker.circuit, breaker.mayCall, call(true)]).toEqual(['open', false, false])
+  breaker.halfOpen()
+  expect([breaker.circuit, breaker.mayCall]).toEqual(['half-open', true])
+  expect([call(true), breaker.circuit, breaker.mayCall]).toEqual([true, 'closed', true])
+})
+
+test('withIsolateMemory() puts nothing around a store if it is to remember nothing', () => {
+  const store = new MemoryStore(() => 0)
+  const options = { now: () => 0, timeoutMs: 100 }
+  expect(withIsolateMemory(store, { ...options, repeats: 'none' })).toBe(store)
+  expect(withIsolateMemory(store, { ...options, repeats: 'certain' })).not.toBe(store)
 })

@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest'
+import { applyActualCosts } from '../../src/core/engine/apply-actual-costs.ts'
 import { DecisionWatch } from '../../src/core/engine/decision-watch.ts'
 import { Engine, type EngineOptions, isCharged } from '../../src/core/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../src/core/engine/leases/with-leases.ts'
@@ -348,4 +349,36 @@ test('Engine deletes keys in the store and in the fallback', async () => {
   await engine.delete(['a', 'b'])
   expect(deleted).toEqual([['a', 'b']])
   expect(fallback).toHaveBeenCalledWith(['a', 'b'])
+})
+
+test.each<[string, Partial<StoreCharge>, units: number, settled: number, recorded: number]>([
+  ['less than was charged', { algorithm: 'quota' }, -2, -2, 0],
+  ['less, of a bucket', { algorithm: 'token-bucket' }, -2, -2, 0],
+  ['less, of a log, which stays as it is', { algorithm: 'sliding-window' }, -2, 0, 0],
+  ['as much', { algorithm: 'quota' }, 0, 0, 0],
+  ['more', { algorithm: 'quota' }, 2, 0, 2],
+  ['more, of a log', { algorithm: 'sliding-window' }, 2, 0, 2],
+  ['more than the largest limit', { algorithm: 'quota', cost: 3 }, 100, 0, 17],
+  ['more than a bucket holds', { algorithm: 'token-bucket', burst: 9, cost: 3 }, 100, 0, 6],
+  ['as much as the largest limit', { algorithm: 'quota', cost: 20 }, 5, 0, 0],
+  ['failures', { algorithm: 'quota', counts: 'failures', cost: 3 }, 100, 0, 20],
+  ['no failure', { algorithm: 'quota', counts: 'failures' }, -2, 0, 0],
+])('applyActualCosts() corrects a charge that has cost %s', async (_name, overrides, units, settled, recorded) => {
+  const limits = [
+    { limit: 10, windowMs: 1_000 },
+    { limit: 20, windowMs: 60_000 },
+  ]
+  const charge = createCharge('quota', limits, overrides)
+  const calls: unknown[] = []
+  const chargedIn = storeWith({
+    decide: () => Promise.reject(new Error('no decision')),
+    settle: async (...args) => void calls.push(['settle', ...args]),
+  })
+  const context = callContext()
+  const engine = { record: async (...args: unknown[]) => void calls.push(['record', ...args]) } as never
+  await applyActualCosts(engine, [{ charge, units }], { nowMs: 7, chargedIn }, context)
+  expect(calls).toEqual([
+    ...(settled === 0 ? [] : [['settle', [{ charge, units: settled }], 7]]),
+    ...(recorded === 0 ? [] : [['record', [{ ...charge, cost: recorded }], chargedIn, context]]),
+  ])
 })

@@ -181,6 +181,38 @@ test('LeasedDecision: a hot limit that refuses says nothing of a limit that may 
   expect(retryAfterMs(refused)).toBe(600_000)
 })
 
+test('LeasedDecision: a hot limit that refuses alone is reported with its wait, and charges nothing', async () => {
+  const hot = createCharge('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
+  const { memory, requested, decide } = await subject({ isSplit: true })
+  const token = createToken()
+  memory.decideNow({ action: 'record', permits: 10_000, charges: [hot] })
+  requested.length = 0
+  const { granted, usage } = await decide(token, hot)
+  expect(granted).toBe(0)
+  expect(usage).toMatchObject([[], [{ remaining: 0 }]])
+  expect(usage[1]?.[0]?.retryAfterMs).toBeGreaterThan(0)
+  expect(requested.map(({ charges }) => charges.map(({ key }) => key))).toEqual([[hot.key]])
+  expect(remainingIn(memory.decideNow(take([token], { action: 'peek' })))).toEqual([100])
+})
+
+test('LeasedDecision: a decision by permits alone is as late as the latest of them', async () => {
+  const { clock, decide, all, requested } = await subject()
+  const token = createCharge('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
+  for (let i = 0; i < 300; i++) await decide(token, all)
+  let compared = 0
+  let latestMs = 0
+  for (let i = 0; i < 200; i++) {
+    requested.length = 0
+    const { nowMs } = await decide(token, all)
+    expect(nowMs).toBeLessThan(clock.now)
+    // Nothing that was charged later is reported as charged before.
+    expect(nowMs).toBeGreaterThanOrEqual(latestMs)
+    latestMs = nowMs
+    if (requested.length === 0) compared++
+  }
+  expect(compared).toBeGreaterThan(100)
+})
+
 test('LeasedDecision: where one call decides all charges, another one is made only if it saves some', async () => {
   const calm = createToken({}, 10_000)
   const joint = await subject()

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest'
 import { createEarlyRefusals } from '../../src/core/engine/refusals/early-refusals.ts'
+import { type RepeatedRefusals, withRefusalCache } from '../../src/core/engine/refusals/refusal-cache.ts'
+import { StatusCache } from '../../src/core/engine/refusals/status-cache.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
-import type { DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
-import { StoreError } from '../../src/core/model/store.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { createCharge, storeWith, take } from '../support/charges.ts'
@@ -520,4 +522,181 @@ test('withRefusalCache() holds back a flood after its clock has stepped back, th
   await decide({ ...costly, cost: 1 })
   clock.now -= 1_800_000
   expect(await flood(100, () => [costly])).toBeLessThanOrEqual(6)
+})
+
+// What is known of charges, over a store that decides as it is told
+
+const NOW_MS = 5_000
+const left = (remaining: number, overrides: Partial<LimitState> = {}): LimitState => ({
+  remaining,
+  resetMs: 900,
+  retryAfterMs: 0,
+  ...overrides,
+})
+const many = (overrides: Partial<StoreCharge> = {}) =>
+  createCharge('sliding-window', [{ limit: 9, windowMs: 60_000 }], overrides)
+const PENALTY = { durationMs: 1_000, after: 2 }
+
+function scripted(answer: Partial<Decision> | Error, repeats: RepeatedRefusals = 'certain') {
+  const clock = { now: NOW_MS }
+  const statuses = new StatusCache()
+  const calls: unknown[] = []
+  const avoided: unknown[] = []
+  const note =
+    (name: string) =>
+    async (...args: unknown[]) =>
+      void calls.push([name, ...args])
+  const store = storeWith({
+    async decide(request, context) {
+      calls.push(['decide', request, context])
+      if (answer instanceof Error) throw answer
+      return { granted: 0, nowMs: 100, usage: [], ...answer }
+    },
+    ...Object.fromEntries(['release', 'revoke', 'settle', 'delete'].map((name) => [name, note(name)])),
+  })
+  const watch = { onAvoided: (...args: unknown[]) => avoided.push(args), onLeased() {} }
+  const cache = withRefusalCache(store, { statuses, repeats, now: () => clock.now, watch })
+  return { cache, statuses, calls, avoided, clock }
+}
+
+test.each<[string, Partial<StoreCharge>, LimitState[] | undefined, boolean]>([
+  ['unknown', {}, undefined, true],
+  ['unknown with a penalty', { penalty: PENALTY }, undefined, false],
+  ['with as much as is wanted', { cost: 2, reserved: 3 }, [left(9), left(5)], true],
+  ['with less than is wanted', { cost: 2, reserved: 3 }, [left(9), left(4)], false],
+  ['in shadow mode', { mode: 'shadow' }, [left(0)], true],
+  ['that may be settled', { needsSettlement: true }, [left(0)], true],
+  ['that may be settled, with a penalty', { needsSettlement: true, penalty: PENALTY }, [left(0)], false],
+  ['that may be settled, with a penalty and room', { needsSettlement: true, penalty: PENALTY }, [left(1)], true],
+  ['that counts new identities', { counts: 'new-identities' }, [left(0)], true],
+  ['that holds slots', { algorithm: 'concurrency' }, [left(0)], true],
+  ['during a penalty', {}, [left(9, { penaltyMs: 5 })], false],
+])('RefusalCache#hasRoom() of a charge %s', (_name, overrides, usage, hasRoom) => {
+  const { cache, statuses } = scripted({})
+  const charge = many(overrides)
+  if (usage) statuses.update(take([charge]), { granted: 1, nowMs: 1, usage: [usage] }, 0, 0)
+  expect(cache.refusals.hasRoom(charge, take([charge]))).toBe(hasRoom)
+})
+
+test('RefusalCache#hasRoom() knows of no room after a call that may have charged', () => {
+  const { cache, statuses } = scripted({})
+  const charge = many()
+  statuses.update(take([charge]), { granted: 1, nowMs: 1, usage: [[left(5)]] }, 0, 0)
+  expect(cache.refusals.hasRoom(charge, take([charge]))).toBe(true)
+  statuses.invalidate(take([charge]))
+  expect(cache.refusals.hasRoom(charge, take([charge]))).toBe(false)
+})
+
+test.each<[string, Error, boolean]>([
+  ['that may have charged', new StoreError('no answer'), true],
+  ['that has not run', new StoreError('open', { mayHaveRun: false }), false],
+  ['that ended by a fault', new TypeError('a fault'), true],
+])('withRefusalCache() doubts what it knows after a call %s', async (_name, error, isDoubtful) => {
+  const { cache, statuses } = scripted(error)
+  const charge = many()
+  statuses.update(take([charge]), { granted: 1, nowMs: 1, usage: [[left(5)]] }, 0, 0)
+  await expect(cache.decide(take([charge]))).rejects.toBe(error)
+  expect(statuses.get(charge)?.isDoubtful).toBe(isDoubtful)
+})
+
+const REFUSED = [left(0, { retryAfterMs: 700 })]
+
+test.each<[string, Partial<StoreCharge>, Partial<Decision>, boolean]>([
+  ['a refusal', {}, { usage: [REFUSED] }, true],
+  ['a provisional one', {}, { usage: [REFUSED], isProvisional: true }, false],
+  ['one that counts towards a penalty', { penalty: PENALTY }, { usage: [REFUSED] }, false],
+  ['a penalty', { penalty: PENALTY }, { usage: [[left(0, { retryAfterMs: 700, penaltyMs: 700 })]] }, true],
+  ['one in shadow mode', { mode: 'shadow' }, { usage: [REFUSED] }, false],
+  ['one by another charge', {}, { usage: [[left(0)]] }, false],
+  ['one that says nothing', {}, { usage: [] }, false],
+  ['a grant', {}, { granted: 1, usage: [REFUSED] }, false],
+])('withRefusalCache() repeats %s, or not', async (_name, overrides, answer, isRepeated) => {
+  const { cache, calls, avoided, clock } = scripted(answer)
+  const charge = many(overrides)
+  const context = callContext()
+  const request = take([charge])
+  await cache.decide(request, context)
+  expect(calls).toEqual([['decide', request, context]])
+  clock.now += 100
+  const again = await cache.decide(request, context)
+  expect(calls).toHaveLength(isRepeated ? 1 : 2)
+  expect(avoided).toEqual(isRepeated ? [['refusalCache', [charge]]] : [])
+  if (isRepeated) {
+    expect(again).toMatchObject({
+      granted: 0,
+      nowMs: 200,
+      usage: [[{ remaining: 0, resetMs: 800, retryAfterMs: 600 }]],
+    })
+  }
+  expect(cache.refusals.find(request) !== undefined).toBe(isRepeated)
+})
+
+test('withRefusalCache() repeats nothing if it is not to, and nothing while another charge may refuse, too', async () => {
+  const charge = many()
+  const none = scripted({ usage: [REFUSED] }, 'none')
+  for (let i = 0; i < 3; i++) await none.cache.decide(take([charge]))
+  expect(none.calls).toHaveLength(3)
+  const { cache, calls, statuses } = scripted({ usage: [REFUSED, [left(1)]] })
+  const other = many()
+  await cache.decide(take([charge, other]))
+  await cache.decide(take([charge, other]))
+  expect(calls).toHaveLength(1)
+  statuses.invalidate(take([other]))
+  await cache.decide(take([charge, other]))
+  expect(calls).toHaveLength(2)
+})
+
+test('withRefusalCache() knows nothing any more of what is released, revoked, corrected or deleted', async () => {
+  const charge = many()
+  for (const change of [
+    (cache: Store) => cache.release([charge]),
+    (cache: Store) => cache.revoke([{ charge, isKnown: true }]),
+    (cache: Store) => cache.settle([{ charge, units: -1 }], 5),
+    (cache: Store) => cache.delete([charge.key]),
+  ]) {
+    const { cache, calls, statuses } = scripted({ usage: [REFUSED] })
+    await cache.decide(take([charge]))
+    await change(cache)
+    expect(calls).toHaveLength(2)
+    expect(statuses.get(charge)?.isDoubtful).toBe(true)
+    await cache.decide(take([charge]))
+    expect(calls).toHaveLength(3)
+  }
+})
+
+test('withRefusalCache() charges an identity that others have admitted, once it was looked up', async () => {
+  const { store, decide, flood, sent } = limited()
+  const cap = newIdentities(1)
+  await decide(hourly(5), cap)
+  await flood(20, () => [hourly(5), cap])
+  const known = hourly(5)
+  await store.decide(take([known]))
+  sent.length = 0
+  // Its first request may be refused without a look.
+  await decide(known, cap)
+  await decide(known, cap)
+  const { usage } = await store.decide(take([known], { action: 'peek' }))
+  const charged = sent.filter(({ action }) => action === 'take').length
+  expect(usage[0]?.[0]?.remaining).toBe(4 - charged)
+})
+
+test('withRefusalCache() admits an identity that one of two charges knows to be known', async () => {
+  const { store, decide, flood } = limited()
+  const cap = newIdentities(1)
+  await decide(hourly(5), hourly(5), cap)
+  for (const _ of [1, 2, 3]) await flood(1, () => [hourly(5), hourly(5), cap])
+  const known = [hourly(50), hourly(50)]
+  for (const charge of known) await store.decide(take([charge]))
+  expect((await decide(...known, cap)).granted).toBe(1)
+  expect((await decide(...known, cap)).granted).toBe(1)
+  const { usage } = await store.decide(take(known, { action: 'peek' }))
+  expect(usage.map(([limit]) => limit?.remaining)).toEqual([47, 47])
+})
+
+test('withRefusalCache() needs few calls for new identities that may get a penalty', async () => {
+  const { decide, flood } = limited()
+  const cap = newIdentities(1)
+  const punished = () => hourly(5, { penalty: PENALTY })
+  await decide(punished(), cap)
+  expect(await flood(100, () => [punished(), cap])).toBeLessThanOrEqual(9)
 })

@@ -1,10 +1,10 @@
 /** What stores of several places do with their clocks and circuits; test/property/cluster has the laws of their decisions. */
 import { expect, test } from 'vitest'
 import { withHashSlots } from '../../src/core/engine/places/hash-slots.ts'
-import { readTag } from '../../src/core/engine/places/keys.ts'
-import { findShard, withShards } from '../../src/core/engine/places/shards.ts'
+import { type Keyed, readTag } from '../../src/core/engine/places/keys.ts'
+import { findLayouts, findShard, SHARD_STATES, withShards } from '../../src/core/engine/places/shards.ts'
 import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
-import { StoreError } from '../../src/core/model/store.ts'
+import { type Shard, type Store, StoreError } from '../../src/core/model/store.ts'
 import { ChargeTimes } from '../../src/core/store/charge-times.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { createCharge, remainingIn, storeWith, take } from '../support/charges.ts'
@@ -382,4 +382,200 @@ test('withShards() and withHashSlots() tell which charges take calls to several 
   expect(behindOneAddress.isSplit?.([first, second])).toBe(false)
   await behindOneAddress.decide(take([first, second]))
   expect(behindOneAddress.isSplit?.([first, second])).toBe(true)
+})
+
+/** A store that notes the tags of the keys of each call, and who was called. */
+function noteCalls(name: string, calls: string[], findError: (tags: readonly string[]) => unknown = () => undefined) {
+  const note = async (call: string, items: readonly Keyed[]) => {
+    const tags = items.map(readTag)
+    const error = findError(tags)
+    calls.push(`${name} ${call} ${tags.join(' ')}`)
+    if (error) throw error
+  }
+  return storeWith({
+    async decide({ charges }) {
+      await note('decide', charges)
+      return { granted: 1, nowMs: 0, usage: charges.map(() => [{ remaining: 9, resetMs: 0, retryAfterMs: 0 }]) }
+    },
+    release: (charges) => note('release', charges),
+    revoke: (releases) => note('revoke', releases),
+    renew: (charges) => note('renew', charges),
+    settle: (differences, atMs) => note(`settle ${atMs}`, differences),
+    delete: (keys) => note('delete', keys),
+    ping: () => note('ping', []),
+  })
+}
+
+const tagged = (...tags: readonly string[]) =>
+  tags.map((tag, slot) =>
+    createCharge('concurrency', [{ limit: 9, windowMs: 10_000 }], { key: `test:${slot}:{${tag}}`, slot }),
+  )
+
+/** Everything that is called besides decisions. */
+async function callEverything(store: Store, charges: readonly StoreCharge[]) {
+  await store.release(charges)
+  await store.revoke(charges.map((charge) => ({ charge, isKnown: true })))
+  await store.renew(charges)
+  await store.settle(
+    charges.map((charge) => ({ charge, units: -1 })),
+    5,
+  )
+  await store.delete(charges.map(({ key }) => key))
+}
+
+const KINDS = ['release', 'revoke', 'renew', 'settle 5', 'delete']
+
+test('withHashSlots() calls a cluster by one slot at a time, and one server with all at once', async () => {
+  const charges = tagged('1', '2', '1')
+  for (const [isCluster, groups] of [
+    [true, ['{1} {1}', '{2}']],
+    [false, ['{1} {2} {1}']],
+  ] as const) {
+    const calls: string[] = []
+    const store = withHashSlots(noteCalls('all', calls), { timeoutMs: 1_000, isCluster })
+    await callEverything(store, charges)
+    expect(calls).toEqual(KINDS.flatMap((kind) => groups.map((tags) => `all ${kind} ${tags}`)))
+    calls.length = 0
+    await store.decide(take(charges.slice(0, 1)))
+    await store.decide(take(tagged('1', '1')))
+    await store.ping()
+    expect(calls).toEqual(['all decide {1}', 'all decide {1} {1}', 'all ping '])
+    expect(store.places === undefined).toBe(!isCluster)
+  }
+})
+
+test('withHashSlots() has one circuit for each node, and one for slots of which the node is not known', async () => {
+  const names = new Map<number, string>()
+  const findNode = (slot: number) => names.get(slot)
+  const { places, decide } = withHashSlots(noteCalls('all', []), { timeoutMs: 1_000, isCluster: true, findNode })
+  await decide(take(tagged('1')))
+  await decide(take(tagged('2')))
+  expect([...(places?.byName.keys() ?? [])]).toEqual([''])
+  const known = places?.byName.get('')
+  // CRC16 of "1" and of "foo", as CLUSTER KEYSLOT tells them.
+  names.set(9_842, 'a').set(12_182, 'b')
+  for (const tag of ['1', 'foo', '1', '2']) await decide(take(tagged(tag)))
+  expect([...(places?.byName.keys() ?? [])]).toEqual(['', 'a', 'b'])
+  expect(places?.byName.get('')).toBe(known)
+})
+
+test('withHashSlots() learns from CROSSSLOT that there are slots, and repeats a call only for that', async () => {
+  const calls: string[] = []
+  const cross = (tags: readonly string[]) =>
+    new Set(tags).size > 1 ? new StoreError("Redis answered an error: CROSSSLOT Keys in request don't hash") : undefined
+  const store = withHashSlots(noteCalls('all', calls, cross), { timeoutMs: 1_000, isCluster: false })
+  const charges = tagged('1', '2')
+  await store.release(charges)
+  await store.release(charges)
+  const apart = ['all release {1}', 'all release {2}']
+  expect(calls).toEqual(['all release {1} {2}', ...apart, ...apart])
+  expect(store.places).toBeUndefined()
+
+  for (const error of [new StoreError('no answer'), new Error('CROSSSLOT is what a fault says')]) {
+    calls.length = 0
+    const failing = withHashSlots(
+      noteCalls('all', calls, () => error),
+      { timeoutMs: 1_000, isCluster: false },
+    )
+    await expect(failing.release(charges)).rejects.toBe(error)
+    await expect(failing.decide(take(charges))).rejects.toBe(error)
+    expect(calls).toHaveLength(2)
+    expect(failing.isSplit?.(charges)).toBe(false)
+  }
+  // Of several slots, one may have been called.
+  calls.length = 0
+  const error = new StoreError('CROSSSLOT')
+  const split = withHashSlots(
+    noteCalls('all', calls, () => error),
+    { timeoutMs: 1_000, isCluster: true },
+  )
+  await expect(split.renew(charges)).rejects.toBe(error)
+  expect(calls).toEqual(['all renew {1}', 'all renew {2}'])
+})
+
+test('withShards() calls the database of each identity, and all of them for a ping', async () => {
+  const create = () => take([createCharge('concurrency', [{ limit: 9, windowMs: 10_000 }])]).charges[0] as StoreCharge
+  const [first, second] = [...createChargesIn('a', 1, create), ...createChargesIn('b', 1, create)] as [
+    StoreCharge,
+    StoreCharge,
+  ]
+  const calls: string[] = []
+  const stores = PLACES.map((place) => ({ ...place, store: noteCalls(place.name, calls) }))
+  await callEverything(withShards(stores, { timeoutMs: 1_000 }), [first, second])
+  expect(calls).toEqual(KINDS.flatMap((kind) => [`a ${kind} ${readTag(first)}`, `b ${kind} ${readTag(second)}`]))
+  calls.length = 0
+  const store = withShards(stores, { timeoutMs: 1_000 })
+  await store.ping()
+  expect(calls).toEqual(['a ping ', 'b ping '])
+  expect([...(store.places?.byName.keys() ?? [])]).toEqual(['a', 'b'])
+  // While one joins, what moves is called in both, and what stays in one.
+  calls.length = 0
+  const joining = withShards(
+    stores.map((each, at) => ({ ...each, state: at === 1 ? ('joining' as const) : undefined })),
+    { timeoutMs: 1_000 },
+  )
+  await callEverything(joining, [first, second])
+  const tags = `${readTag(first)} ${readTag(second)}`
+  expect(calls).toEqual(KINDS.flatMap((kind) => [`a ${kind} ${tags}`, `b ${kind} ${readTag(second)}`]))
+})
+
+test('withShards() takes at least one database', () => {
+  expect(() => withShards([], { timeoutMs: 1_000 })).toThrow('a store of no shards')
+})
+
+test('findLayouts() knows the databases that count now and those that are to', () => {
+  const [a, b, c, d] = [
+    { name: 'a' },
+    { name: 'b', state: 'joining' as const },
+    { name: 'c', state: 'leaving' as const },
+    { name: 'd', state: 'unknown' as 'leaving' },
+  ] as [Shard, Shard, Shard, Shard]
+  expect(findLayouts([a, b, c, d])).toEqual({ now: [a, c], next: [a, b], isMoving: true })
+  expect(findLayouts([a])).toEqual({ now: [a], next: [a], isMoving: false })
+  expect(SHARD_STATES).toEqual(['joining', 'leaving'])
+})
+
+test('findShard() moves only what a new database takes', () => {
+  const names = Array.from({ length: 200 }, (_, n) => `{identity ${n}}`)
+  const counts = new Map<string, number>()
+  for (const name of names) {
+    const before = findShard(name, PLACES)
+    const after = findShard(name, [{ name: 'c' }, ...PLACES])
+    counts.set(after.name, (counts.get(after.name) ?? 0) + 1)
+    if (after.name !== 'c') expect(after).toBe(before)
+  }
+  for (const name of ['a', 'b', 'c']) expect(counts.get(name)).toBeGreaterThan(40)
+  // Of two of one name, the first.
+  const namesakes = [{ name: 'a' }, { name: 'a' }]
+  expect(findShard('any', namesakes)).toBe(namesakes[0])
+})
+
+test('a decision over several places that is refused while it charges goes no further, and may be granted soon', async () => {
+  const [first, second] = [...createChargesIn('a', 1), ...createChargesIn('b', 1)] as [StoreCharge, StoreCharge]
+  const memory = new MemoryStore(() => 0)
+  const calls: string[] = []
+  let isTaken = true
+  const store = storeWith({
+    async decide(request) {
+      // When both have been asked, others take what the first one had.
+      if (calls.length === 2 && isTaken) await memory.decide(take([first], { action: 'record', permits: 9 }))
+      calls.push(`${request.action} ${request.charges[0]?.key === first.key ? 'first' : 'second'}`)
+      return memory.decide(request)
+    },
+    settle: (differences, atMs) => memory.settle(differences, atMs),
+  })
+  // The first one has less, so it is charged before.
+  await memory.decide(take([first], { action: 'record', permits: 8 }))
+  const shards = withShards(
+    PLACES.map((place) => ({ ...place, store })),
+    { timeoutMs: 1_000 },
+  )
+  expect(await shards.decide(take([first, second]))).toMatchObject({ granted: 0, isProvisional: true })
+  expect(calls).toEqual(['peek first', 'peek second', 'take first'])
+  // Where it is refused before it charges, only time helps.
+  expect(Object.keys(await shards.decide(take([first, second])))).not.toContain('isProvisional')
+  isTaken = false
+  await memory.delete([first.key])
+  const granted = await shards.decide(take([first, second]))
+  expect([granted.granted, 'isProvisional' in granted]).toEqual([1, false])
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { joinBackends } from '../../src/core/engine/join-backends.ts'
+import { joinBackends, joinCounters } from '../../src/core/engine/join-backends.ts'
 import { type Circuit, type Shard, StoreError, type StorePlace } from '../../src/core/model/store.ts'
 import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
 import { OPEN_REPORT_MS } from '../../src/gateway/app/open-responses.ts'
@@ -134,4 +134,45 @@ test('openShardHealth() leaves responses that began before time to be told of, w
   const [joining] = await readLayoutsFor(holding, [a, { ...b, state: 'joining' }])
   expect((joining?.completeAtMs ?? 0) - (joining?.sinceMs ?? 0)).toBe(60_000 + ROLLOUT_MS + OPEN_REPORT_MS)
   expect(joining?.warning).toBeNull()
+})
+
+test('joinBackends() keeps documents in the first database, and reads them in each', async () => {
+  const shards = [a, b].map((shard) => ({ ...shard, backend: openMemoryBackend(() => 0) }))
+  const joined = joinBackends(shards, { timeoutMs: 1_000 })
+  await (await joined.documents('rules')).write({ text: '{}', expectedVersion: 0, actor: 'me', comment: '' })
+  const read = async (store: ReturnType<typeof joined.documents>) => (await (await store).read())?.version ?? 0
+  expect(await read(joined.documents('rules'))).toBe(1)
+  const ofEach = (await joined.documentsOfEach?.('rules')) ?? []
+  expect(await Promise.all(ofEach.map(async (store) => (await store.read())?.version ?? 0))).toEqual([1, 0])
+  expect(await read(joined.documents('others'))).toBe(0)
+  expect(() => joinBackends([], { timeoutMs: 1_000 })).toThrow('a backend of no shards')
+})
+
+test('joinCounters() adds statistics where their source is counted next, and sums up what each has counted', async () => {
+  const options = { keyPrefix: 'test', timeoutMs: 1_000 }
+  const memory = () => openMemoryBackend(() => 0).counters(options)
+  const [first, second] = [await memory(), await memory()]
+  const shards = [
+    { ...a, counters: first },
+    { ...b, state: 'leaving' as const, counters: second },
+  ]
+  const joined = joinCounters(shards)
+  const flush = (source: string, startMs: number, count: number) => ({
+    source,
+    number: 1,
+    minutes: [{ startMs, counts: new Map([['requests', count]]), sketches: new Map() }],
+  })
+  for (let n = 0; n < 8; n++) await joined.add(flush(`isolate ${n}`, 0, 1))
+  expect(await second.readTotals()).toEqual(new Map())
+  expect(await first.readTotals()).toEqual(new Map([['requests', 8]]))
+  await first.add(flush('later', 60_000, 5))
+  await second.add(flush('before', 0, 3))
+  await second.add(flush('long before', -60_000, 2))
+  expect(await joined.readTotals()).toEqual(new Map([['requests', 18]]))
+  const periods = await joined.read('minute', -60_000, 120_000)
+  expect(periods.map(({ startMs, counts }) => [startMs, counts.get('requests')])).toEqual([
+    [-60_000, 2],
+    [0, 11],
+    [60_000, 5],
+  ])
 })

@@ -182,3 +182,9 @@ test('SplitPlan#conclude() tells the stricter of two places, the latest time, an
   expect(conclude(limit(6, 2, 3), limit(6, 7, 4)).usage[0]).toEqual(limit(6, 7, 4))
   expect(conclude([], limit(6, 2)).usage[0]).toEqual(limit(6, 2))
 })
+
+test('SplitPlan#planRefusals() has nothing counted of which nothing is known', () => {
+  const counting: StoreCharge = { ...A, penalty: PENALTY }
+  const { answer } = begin([counting, B], [place(counting), place(B)])
+  expect(answer([], [limit(9)]).planRefusals()).toEqual([])
+})

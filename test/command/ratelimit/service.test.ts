@@ -385,7 +385,7 @@ describe('at the HTTP port', () => {
 })
 
 test('a connection is closed when it is old, and clients notice nothing', async () => {
-  const { serving, client } = await start({ GRPC_MAX_CONNECTION_AGE: '50ms' })
+  const { serving, client } = await start({ GRPC_MAX_CONNECTION_AGE: '50ms', GRPC_MAX_CONNECTION_AGE_GRACE: '1m' })
   const session = connect(`http://${serving.grpc}`)
   const closed = once(session, 'close')
   await once(session, 'goaway')
