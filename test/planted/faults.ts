@@ -91,7 +91,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'local-share-without-room',
-    file: 'src/core/engine/engine.ts',
+    file: 'src/core/engine/local-share.ts',
     find: 'Math.max(Math.floor(units * share), charge.cost + reserved)',
     replace: 'Math.max(Math.floor(units * share), charge.cost)',
   },
