@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import manifest from '../../package.json' with { type: 'json' }
-import { oneOf, type Reader } from '../core/options/readers.ts'
+import { describeExpected, oneOf, type Reader } from '../core/options/readers.ts'
 import { listNames, mapNames } from '../core/runtime/lists.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import { HTTP_URL } from '../http/config/values.ts'
@@ -72,7 +72,7 @@ async function ask<Value>(terminal: Terminal, question: string, reader: Reader<V
     const answer = await terminal.ask(question, 'Name them by --api and --store.')
     const value = reader.parse(answer, '')
     if (value !== undefined) return value
-    terminal.note(`expected ${reader.expected}, got ${JSON.stringify(answer)}`)
+    terminal.note(`expected ${describeExpected(reader, answer)}, got ${JSON.stringify(answer)}`)
   }
 }
 

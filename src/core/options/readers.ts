@@ -56,7 +56,7 @@ export function read<Value>(reader: Reader<Value, unknown>, value: unknown, wher
   throw new OptionError(where, describeExpected(reader, value), value)
 }
 
-function describeExpected({ expected }: Reader, value: unknown): string {
+export function describeExpected({ expected }: Reader, value: unknown): string {
   return typeof expected === 'string' ? expected : expected(value)
 }
 
