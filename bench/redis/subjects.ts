@@ -1,5 +1,4 @@
 /** Limiters with their limits, as they are measured in Redis. */
-
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'

@@ -7,7 +7,7 @@ import type { Report } from './read-limits.ts'
 import { LearnedLimit } from './reported-limit.ts'
 import { type SentCall, SentCalls } from './sent-calls.ts'
 
-/** Why calls wait: `start` is for an answer of a server of which nothing is known. */
+/** Why calls wait. `start`: nothing is known of the server yet, until it has answered a first call. */
 export type WaitReason = 'limiter' | 'start' | 'refusal' | 'report'
 
 export interface CallWait {

@@ -14,7 +14,7 @@ import { createCharge, retryAfterMs, storeWith, take } from '../support/charges.
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
 const anyCost = fc.constantFrom(0, 1, 1, 2, 5)
-/** Of each of three keys, the cost of a request, or 0 if it is none of its keys. */
+/** What a request costs of each of three keys; 0 if it does not count there. */
 const costs = fc.tuple(anyCost, anyCost, anyCost).filter((costs) => costs.some((cost) => cost > 0))
 const anyStep = fc.oneof(
   step(8, ['ask'], { costs }),

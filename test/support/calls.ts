@@ -20,7 +20,7 @@ export function step<const Kind extends string, Fields extends object = object>(
   return { weight, arbitrary: arbitrary as fc.Arbitrary<{ readonly kind: Kind } & Fields> }
 }
 
-/** What an arbitrary draws. */
+/** The type of the values that an arbitrary draws. */
 export type Drawn<Arbitrary> = Arbitrary extends fc.Arbitrary<infer Value> ? Value : never
 
 /** A store whose calls run and are answered when the test says so. */

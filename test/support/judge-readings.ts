@@ -16,7 +16,7 @@ import { signToken } from './tokens.ts'
 const ADDRESS = '203.0.113.7'
 export const JWT_SECRET = 'planted-secret of thirty-two characters'
 
-/** What blocks can name by its value. A digest they can name of everything. */
+/** Identities that a block can name by their value; it can name any by its digest. */
 const BLOCKED_BY_VALUE: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query'])
 
 /** What becomes of requests in which one reader finds the caller. */

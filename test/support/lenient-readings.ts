@@ -1,7 +1,7 @@
 /** What APIs read in a request that is spelt oddly, each modelled on the source that is named, and requests to try them. */
 import fc from 'fast-check'
 
-/** What may hold an identity. A kind is added with its row in `HOLDERS`. */
+/** The parts of a request that may hold an identity, each with a row in `HOLDERS`. */
 export const KINDS = ['token', 'claim', 'cookie', 'header', 'query', 'form', 'json'] as const
 export type Kind = (typeof KINDS)[number]
 

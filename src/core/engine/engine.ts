@@ -1,5 +1,4 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
-
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import { ACTIONS, type Charge, type Decision, type DecisionRequest, type StoreCharge } from '../model/charge.ts'
 import { isEnforced, type OnStoreError } from '../model/policy.ts'

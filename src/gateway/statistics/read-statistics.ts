@@ -1,5 +1,4 @@
 /** Reads the sums of a range of time. */
-
 import * as v from 'valibot'
 import {
   addTo,

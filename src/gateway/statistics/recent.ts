@@ -1,5 +1,4 @@
 /** The last refusals and failures, one by one: what they are stored as, and how they are read. */
-
 import * as v from 'valibot'
 import { isShared } from '../../core/model/identity-source.ts'
 import type { Period } from '../../core/store/counters.ts'

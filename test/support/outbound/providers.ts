@@ -30,7 +30,7 @@ export interface Server {
 
 export interface Provider {
   readonly name: string
-  /** What evidence a client has of the limits. */
+  /** How a client can learn of the limits. */
   readonly evidence: 'reports' | 'refusals' | 'limiter'
   readonly horizonMs: number
   /** How its limits are named for a client that reads nothing: units in a window. */

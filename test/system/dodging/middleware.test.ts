@@ -1,4 +1,4 @@
-/** As the others, with the middleware inside of the framework: it sees targets as they were sent. */
+/** Tries the same spellings on the middleware in each framework, which sees targets as they were sent. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -10,7 +10,7 @@ export interface Phase {
 /** How long, and how hard, each scenario runs. */
 export interface Length {
   readonly name: 'short' | 'long'
-  /** Whether what is promised by the clock is judged by it, which takes a machine that is not busy. */
+  /** Whether promised times are checked, which needs a machine that is not busy. */
   readonly isTimed: boolean
   /**
    * Whether the store may miss its deadline on a busy machine though it is well. Then nothing is judged that only holds
@@ -58,7 +58,7 @@ export const SHORT: Length = {
   crowd: 12,
 }
 
-/** What differs for faults that make the store miss its deadline: it is then the one that is Sluice's default. */
+/** For faults that make the store miss its deadline, which is then Sluice's default. */
 const OF_TIME = { isHasty: true, storeTimeoutMs: 500 } as const
 export const SHORT_OF_TIME: Length = { ...SHORT, ...OF_TIME }
 
@@ -83,7 +83,7 @@ export const LONG_OF_TIME: Length = { ...LONG, ...OF_TIME }
 export interface Scenario {
   readonly fault: string
   readonly promised: string
-  /** By it, the store misses its deadline, in the sense of `isHasty`. */
+  /** The fault makes the store miss its deadline: the scenario runs with `isHasty`. */
   readonly isOfTime?: boolean
   /** Takes the same way through Sluice as another scenario: `npm test` leaves it to `npm run test:faults`. */
   readonly isLikeAnother?: boolean
@@ -95,6 +95,6 @@ export interface Outcome {
   readonly requests: number
   /** Requests that were answered with a 5xx which no policy asked for, or not at all. */
   readonly errors: number
-  /** What was seen and not promised, a line each; empty if all was as promised. */
+  /** Each difference from what is promised, a line each; empty if there is none. */
   readonly differences: readonly string[]
 }

@@ -28,8 +28,9 @@ export function listGrowths(samples: readonly Sample[], minRequests = MIN_REQUES
     return { wrong: [], missing: [`growth: ${seen}, of ${minRequests} and ${MIN_SAMPLES}`] }
   }
   const wrong = Object.keys(samples[0]?.held ?? {}).flatMap((name) => {
-    const [was, is] = [before, after].map((part) => Math.min(...part.map(({ held }) => held[name] as number)))
-    if (was === undefined || is === undefined || is <= was * (1 + MAX_GROWTH) + MAX_MORE) return []
+    const findLeast = (part: readonly Sample[]) => Math.min(...part.map(({ held }) => held[name] as number))
+    const [was, is] = [findLeast(before), findLeast(after)]
+    if (is <= was * (1 + MAX_GROWTH) + MAX_MORE) return []
     return [`${name}: ${was.toFixed(0)} in the second third of the requests, ${is.toFixed(0)} in the last`]
   })
   return { wrong, missing: [] }

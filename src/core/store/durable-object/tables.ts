@@ -1,5 +1,4 @@
 /** Documents and statistics in Durable Objects. */
-
 import {
   addFlush,
   type Flush,

@@ -1,5 +1,4 @@
 /** Decides charges in Redis, by one call of one script. */
-
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'

@@ -1,5 +1,4 @@
 /** Statistics in Redis. */
-
 import {
   addFlush,
   addTo,
